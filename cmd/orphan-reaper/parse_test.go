@@ -3,11 +3,8 @@ package main
 import (
 	"bufio"
 	"bytes"
-	"cmp"
 	"compress/gzip"
-	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -15,7 +12,6 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
-	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/app"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
@@ -139,66 +135,5 @@ func TestFollowRestOfATruncatedFile(t *testing.T) {
 	f := followed{name: path, file: file, offset: int64(len(orphanLine)) * 3}
 	if err := f.rest(&out); err != nil || out.String() != orphanLine+"\n" {
 		t.Errorf("%q, %v", out.String(), err)
-	}
-}
-
-// TestParseFollow checks that later lines are shown as they come, also from the file that replaces a rotated one.
-func TestParseFollow(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "log")
-	testkit.Must(t, os.WriteFile(path, []byte("x\n"+orphanLine+"\n"), 0o600))
-	read, out := io.Pipe()
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error)
-	go func() {
-		a := &cli{stdout: out, stderr: io.Discard, env: func(string) string { return "" }, given: map[string][]string{}, stopSignals: func() {}}
-		root := newRootCommand(a)
-		root.SetArgs([]string{"parse", "--follow", path})
-		err := root.ExecuteContext(ctx)
-		_ = out.CloseWithError(fmt.Errorf("it has ended: %w", cmp.Or(err, io.EOF)))
-		done <- err
-	}()
-	lines, line := bufio.NewReader(read), 1
-	sees := func(what string) {
-		t.Helper()
-		line++
-		defer time.AfterFunc(time.Minute, func() { _ = out.CloseWithError(errors.New("no line within a minute")) }).Stop()
-		if got, err := lines.ReadString('\n'); err != nil || !strings.HasPrefix(got, fmt.Sprintf(`{"line":%d,"uid":"0badf00d-6131-4aaa-8bbb-cccc00006131"`, line)) {
-			t.Fatalf("%s, line %d: %q, %v", what, line, got, err)
-		}
-	}
-	sees("what was there")
-	f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0o600)
-	testkit.Must(t, err)
-	_, err = f.WriteString(orphanLine + "\n")
-	testkit.Must(t, err)
-	sees("what came later")
-	testkit.Must(t, f.Close())
-	// A rotation at once meets a follower that has read the file, and does not watch its name yet.
-	for i := range 5 {
-		old, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0o600)
-		testkit.Must(t, err)
-		write := func() {
-			_, err := old.WriteString(strings.Repeat(orphanLine+"\n", 3))
-			testkit.Must(t, err)
-		}
-		write() // not read yet
-		testkit.Must(t, os.Rename(path, fmt.Sprintf("%s.%d", path, i+1)))
-		write() // a logger that has not noticed yet
-		testkit.Must(t, os.WriteFile(path, []byte(orphanLine+"\n"), 0o600))
-		testkit.Must(t, old.Close())
-		for range 7 {
-			sees(fmt.Sprintf("around rotation %d", i+1))
-		}
-	}
-	held, err := os.Open(path) // a new file must not get its inode number
-	testkit.Must(t, err)
-	defer func() { _ = held.Close() }()
-	testkit.Must(t, os.Remove(path))
-	time.Sleep(time.Second) // usually it notices that
-	testkit.Must(t, os.WriteFile(path, []byte(orphanLine+"\n"), 0o600))
-	sees("after a removal")
-	cancel()
-	if err := <-done; err != nil {
-		t.Errorf("%v, exit code %d", err, exit.Code(err))
 	}
 }

@@ -2,11 +2,9 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 
@@ -170,28 +168,5 @@ func TestPodUIDs(t *testing.T) {
 	}
 	if _, err := podUIDs(cfg, []string{"0badf00d-0001"}, noName, known); err == nil || err.Error() != "away" {
 		t.Errorf("unreadable node: %v", err)
-	}
-}
-
-// TestWholeExplainUsed checks that for a pod in use the text announces the removal after that process ends, and
-// recommends no sweep now.
-func TestWholeExplainUsed(t *testing.T) {
-	t.Parallel()
-	n := newWholeNode(t)
-	n.pod(1, false)
-	f, err := os.Open(n.path("root/pods/" + wholeUID(1) + "/etc-hosts"))
-	testkit.Must(t, err)
-	defer func() { _ = f.Close() }() // opened read-only
-	ends := fmt.Sprintf("It can be removed when PID %d (", os.Getpid())
-	for _, args := range [][]string{{"explain"}, {"scan"}} {
-		out, code := n.run(append(args, wholeUID(1))...)
-		if words := strings.Join(strings.Fields(strings.ReplaceAll(out, "\n#", "\n")), " "); code != 0 || !strings.Contains(words, ends) ||
-			strings.Contains(words, "waits out") {
-			t.Errorf("%v: code %d, want %q\n%s", args, code, ends, out)
-		}
-	}
-	out, _ := n.run("doctor")
-	if words := strings.Join(strings.Fields(out), " "); !regexp.MustCompile(`Can be removed: 1 pod \([^)]*\) when PID`).MatchString(words) {
-		t.Errorf("doctor:\n%s", out)
 	}
 }

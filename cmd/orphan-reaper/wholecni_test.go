@@ -87,53 +87,6 @@ func TestWholeCNINames(t *testing.T) {
 	}
 }
 
-// TestWholeCNIArchiveDamaged checks that undoing a sweep restores the files of the readable archives and reports
-// their number, as text and JSON, with the damaged archive in the error. The report counts each restored file once.
-func TestWholeCNIArchiveDamaged(t *testing.T) {
-	const files = 2100 // 2,048 are in the first archive
-	n := newWholeNode(t)
-	n.cni()
-	for i := range files {
-		n.cache(i, "web-0", "")
-	}
-	if out, code := n.run("sweep"); code != 0 {
-		t.Fatalf("sweep: %d\n%s", code, out)
-	}
-	archives := n.archives()
-	if len(archives) != 2 {
-		t.Fatalf("archives %q", archives)
-	}
-	batch := archives[1] // "-" comes before "."
-	path := n.path("state/archive/" + archives[0] + ".tar.gz")
-	whole, err := os.ReadFile(path)
-	testkit.Must(t, err)
-	bad := bytes.Clone(whole)
-	bad[len(bad)/2] ^= 0xff
-	testkit.Must(t, os.WriteFile(path, bad, 0o600))
-	restore := func(code int, words string, more ...string) {
-		t.Helper()
-		cmd := n.command(append([]string{"quarantine", "restore", "--batch", batch}, more...)...)
-		printed, _ := cmd.CombinedOutput() // the exit code is checked
-		out, got := string(printed), cmd.ProcessState.ExitCode()
-		if got != code || !regexp.MustCompile("(?s)"+words).MatchString(out) || strings.Contains(out, path) != (code != 0) {
-			t.Errorf("restore: %d\n%s", got, out[max(0, len(out)-1000):])
-		}
-	}
-	restore(1, `put back: 2,048 CNI files\n.*error: cannot restore all of `+batch+`: cannot read `)
-	restore(1, `"gone": 2048,.*error: cannot restore all of `, "--output", "json")
-	testkit.Must(t, os.WriteFile(path, whole, 0o600))
-	restore(0, `put back: 52 CNI files\nalready there: 2,048 CNI files\n`)
-	restore(0, `put back already: 2,100 CNI files\n`)
-	if out, code := n.run("report", "--output", "json"); code != 0 || !strings.Contains(out, `"cni_put_back": 2100,`) {
-		t.Errorf("report: %d\n%s", code, out)
-	}
-	records, err := os.ReadFile(n.path("state/ledger.jsonl"))
-	testkit.Must(t, err)
-	if got := strings.Count(string(records), `"kind":"unswept"`); got != 2 {
-		t.Errorf("%d records of %d files restored from two archives", got, files)
-	}
-}
-
 // benchLive is the number of sandboxes that live among the stale files, by their cgroups.
 const benchLive = 250
 

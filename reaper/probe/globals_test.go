@@ -10,7 +10,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/summary"
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
@@ -151,42 +150,5 @@ func TestGlobalMounts(t *testing.T) {
 				}
 			})
 		}
-	}
-}
-
-// TestGlobalMountsBounded checks that of very many directories the first are listed and the number is unknown, that
-// an unreadable place is an error, and that a node without plugins is none.
-func TestGlobalMountsBounded(t *testing.T) {
-	n := newNode(t)
-	if g := n.look().Globals; !g.Read || len(g.All) != 0 {
-		t.Errorf("without plugins: %+v", g)
-	}
-	for i := range testkit.Size(100_000, 2000) {
-		n.Mkdir(csiTest + "d/" + fmt.Sprint(i))
-	}
-	look := n.look()
-	if g := look.Globals; g.Read || len(g.All) != 1000 && len(g.All) != 0 || len(look.Errors) == 0 {
-		t.Errorf("%d are listed, %t, %v", len(g.All), g.Read, look.Errors)
-	}
-	if look, err := n.probe().Look(t.Context(), nil, []parsers.PodUID{newUID()}); err != nil || look.Globals.Read {
-		t.Errorf("look of one pod: %+v, %v", look.Globals, err)
-	}
-	n = newNode(t)
-	n.Write("kubelet/plugins", "")
-	if look := n.look(); look.Globals.Read || len(look.Errors) == 0 {
-		t.Errorf("plugins is a file: %+v", look.Globals)
-	}
-}
-
-// TestGlobalMountsHang checks that a hanging file system affects only this list, whose number is then unknown.
-func TestGlobalMountsHang(t *testing.T) {
-	n := newNode(t)
-	n.Mkdir(hashedAt + "/globalmount")
-	p := n.probe()
-	testkit.Stick(t, p.guard, "global mounts")
-	look, err := p.Look(t.Context(), nil, nil)
-	if err != nil || look.Globals.Read ||
-		!strings.Contains(strings.Join(look.Errors, "\n"), "cannot list the global mounts: it has not answered") {
-		t.Errorf("%+v, %v", look, err)
 	}
 }

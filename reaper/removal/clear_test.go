@@ -6,10 +6,7 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
@@ -86,69 +83,11 @@ func TestClear(t *testing.T) {
 	}
 }
 
-// TestClearRefused checks that a refused leaf is unchanged and that nothing is in quarantine.
-func TestClearRefused(t *testing.T) {
-	for name, tc := range map[string]struct {
-		setup  func(tr *tree, a *policy.Action, leaf string)
-		result policy.Result
-		reason policy.Reason
-	}{
-		"mounted": {func(tr *tree, _ *policy.Action, leaf string) { tr.Mount("bind", leaf) }, policy.Refused, policy.ReasonMounted},
-		"mounted above": {func(tr *tree, _ *policy.Action, leaf string) {
-			tr.Mount("tmpfs", leaf[:strings.LastIndex(leaf, "/")])
-		}, policy.Refused, policy.ReasonMounted},
-		"a mount in it":  {func(tr *tree, _ *policy.Action, leaf string) { tr.Mount("bind", leaf+"/m") }, policy.Refused, policy.ReasonMounted},
-		"a mounted file": {func(tr *tree, _ *policy.Action, leaf string) { tr.Mount("bindfile", leaf+"/m") }, policy.Refused, policy.ReasonMounted},
-		"a link":         {func(tr *tree, _ *policy.Action, leaf string) { tr.instead(leaf) }, policy.Refused, policy.ReasonNotADirectory},
-		"a link above": {
-			func(tr *tree, _ *policy.Action, leaf string) { tr.instead(leaf[:strings.LastIndex(leaf, "/")]) },
-			policy.Refused, policy.ReasonNotADirectory,
-		},
-		"another pod":        {func(_ *tree, a *policy.Action, _ string) { a.ID.Ino++ }, policy.Refused, policy.ReasonCannotMove},
-		"not judged":         {func(_ *tree, a *policy.Action, _ string) { a.ID = policy.DirID{} }, policy.Refused, policy.ReasonCannotMove},
-		"no leaf":            {func(_ *tree, a *policy.Action, _ string) { a.Leaf = "volumes/kubernetes.io~nfs" }, policy.Refused, policy.ReasonCannotMove},
-		"an emptyDir":        {func(_ *tree, a *policy.Action, _ string) { a.Leaf = leafEmpty }, policy.Refused, policy.ReasonCannotMove},
-		"up":                 {func(_ *tree, a *policy.Action, _ string) { a.Leaf = "volumes/../vol" }, policy.Refused, policy.ReasonCannotMove},
-		"a pod's entry":      {func(_ *tree, a *policy.Action, _ string) { a.Entry = entryA }, policy.Refused, policy.ReasonCannotMove},
-		"an immutable entry": {func(tr *tree, _ *policy.Action, leaf string) { tr.immutable(leaf + "/none") }, policy.Refused, policy.ReasonCannotMove},
-		"immutable":          {func(tr *tree, _ *policy.Action, leaf string) { tr.immutable(leaf) }, policy.Refused, policy.ReasonCannotMove},
-		"gone":               {func(_ *tree, a *policy.Action, _ string) { a.Leaf = "volumes/kubernetes.io~nfs/other" }, policy.Gone, ""},
-		"empty": {func(tr *tree, a *policy.Action, leaf string) {
-			tr.Mkdir(leaf + "/../o")
-			a.Leaf = "volumes/kubernetes.io~nfs/o"
-		}, policy.Gone, ""},
-		"quarantine elsewhere": {func(tr *tree, _ *policy.Action, _ string) { tr.Mount("tmpfs", tr.Quar) }, policy.Refused, policy.ReasonCannotMove},
-	} {
-		for way, no := range testkit.Ways {
-			t.Run(name+" "+way, func(t *testing.T) {
-				tr := newTree(t, heldPod...)
-				a := tr.clearAction(leafNFS)
-				tc.setup(tr, &a, tr.Pods+"/"+string(uidA)+"/"+leafNFS)
-				before := testkit.Listing(t, tr.Pods)
-				want(t, run1(t, tr.open(no), a), tc.result, tc.reason)
-				if after := testkit.Listing(t, tr.Pods); !slices.Equal(after, before) {
-					t.Errorf("listing %q, want %q", after, before)
-				}
-				if left := testkit.Listing(t, tr.Quar); len(left) > 0 && name != "quarantine elsewhere" {
-					t.Errorf("in quarantine: %q", left)
-				}
-			})
-		}
-	}
-}
-
 // instead replaces a directory by a link to canaries.
 func (tr *tree) instead(path string) {
 	tr.T.Helper()
 	tr.Must(os.Rename(path, tr.Outside+"/was"))
 	tr.Must(os.Symlink(tr.CanaryDir(), path))
-}
-
-func (tr *tree) immutable(path string) {
-	tr.T.Helper()
-	if err := testkit.Immutable(path, true); err != nil {
-		tr.T.Skipf("cannot make files immutable: %v", err)
-	}
 }
 
 // TestClearMeanwhile checks that changes between the last check and the move lose nothing.
@@ -363,57 +302,6 @@ func TestClearCutUndone(t *testing.T) {
 						t.Fatalf("there are only %d changes", kill-1)
 					}
 					return
-				}
-			}
-		})
-	}
-}
-
-// TestAttackedClear exchanges the leaf with a link and with another directory while it is cleared and put back. No
-// content is lost, whatever has the name.
-func TestAttackedClear(t *testing.T) {
-	rounds := 200
-	if testkit.Long() {
-		rounds = 600
-	}
-	for way, no := range testkit.Ways {
-		t.Run(way, func(t *testing.T) {
-			testkit.OnTmpfs(t)
-			tr := newTree(t, "file "+leafNFS+"/mine 1", "file "+leafNFS+"/d/mine 1")
-			r, a := tr.open(no), tr.clearAction(leafNFS)
-			leaf := tr.Pods + "/" + string(uidA) + "/" + leafNFS
-			with := tr.Base + "/other"
-			tr.Must(os.MkdirAll(with, 0o755))
-			tr.Must(os.WriteFile(with+"/theirs", nil, 0o600))
-			tr.Must(os.Symlink(tr.CanaryDir(), tr.Base+"/link"))
-			ctx, cancel := context.WithCancel(context.Background())
-			var wg sync.WaitGroup
-			wg.Go(func() {
-				for i := 0; ctx.Err() == nil; i++ {
-					other := []string{with, tr.Base + "/link"}[i%2]
-					for range 2 {
-						_ = unix.Renameat2(unix.AT_FDCWD, leaf, unix.AT_FDCWD, other, unix.RENAME_EXCHANGE)
-					}
-				}
-			})
-			results := map[policy.Result]int{}
-			for range rounds {
-				results[run1(t, r, a).Result]++
-				results[run1(t, r, back(a)).Result]++
-			}
-			cancel()
-			wg.Wait()
-			t.Log(results)
-			if results[policy.Done] == 0 {
-				t.Error("no attempt succeeded")
-			}
-			var all []string
-			for _, p := range testkit.Listing(t, tr.Base) {
-				all = append(all, p[strings.LastIndex(p, "/")+1:])
-			}
-			for name, n := range map[string]int{"mine": 2, "theirs": 1} {
-				if got := len(slices.DeleteFunc(slices.Clone(all), func(s string) bool { return s != name })); got != n {
-					t.Errorf("%d of %d %s", got, n, name)
 				}
 			}
 		})

@@ -56,49 +56,6 @@ func (s *scan) all(t *testing.T, m *Answer, w parsers.PodSet) {
 	})
 }
 
-// TestMountsOverTheirShare checks that a process with too many mounts is a doubt about its pod, and about the node
-// only if it sees other pods' mounts and only root can have made its own.
-func TestMountsOverTheirShare(t *testing.T) {
-	own, dead := newUID(), newUID()
-	const pods = "/var/lib/kubelet/pods"
-	long := strings.Repeat("/"+strings.Repeat("d", 250), 100)
-	paths := line(1, "/rootfs", "/") + line(2, pods+"/"+string(own)+"/v"+long, "/data"+long)
-	var many strings.Builder
-	many.WriteString(line(1, "/rootfs", "/"))
-	for i := range mostKept / 4000 {
-		many.WriteString(line(i+2, pods+"/"+string(own)+"/v"+long[:4000], "/data"+long[:4000]))
-	}
-	for share, text := range map[string]string{"a path": paths, "all together": many.String()} {
-		for name, tt := range map[string]struct {
-			more, uid, userNS, pod string
-			node                   bool
-		}{
-			"its own, in a user namespace":   {"", "100000", "2", string(own), false},
-			"its own":                        {"", "0", "1", string(own), false},
-			"a user, in its namespace":       {line(9, pods, "/p"), "65534", "2", "", false},
-			"all pods":                       {line(9, pods, "/p"), "0", "1", string(own), true},
-			"all pods, and may enter none":   {line(9, pods, "/p"), "65534", "1", string(own), true},
-			"all pods, in a user namespace":  {line(9, pods, "/p"), "100000", "2", string(own), false},
-			"user ID 0 in another namespace": {line(9, pods, "/p"), "0", "2", string(own), true},
-		} {
-			t.Run(share+", "+name, func(t *testing.T) {
-				w := parsers.PodSet{own: true, dead: true}
-				s, m := scanOf(t, map[string]process{"7": {tt.uid, tt.userNS, "7", "/kubepods/pod" + tt.pod + "/c", text + tt.more}})
-				s.all(t, m, w)
-				if (m.Err != nil) != tt.node {
-					t.Fatalf("%v, want a doubt about the node: %v", m.Err, tt.node)
-				}
-				if got := m.Fact(dead); !tt.node && got.Truth != policy.No {
-					t.Errorf("unrelated pod: %+v", got)
-				}
-				if got := m.Fact(own); !tt.node && tt.pod != "" && got.Truth == policy.No {
-					t.Errorf("its pod: %+v", got)
-				}
-			})
-		}
-	}
-}
-
 // TestNamespaceOfTwo checks that another process of a mount namespace is read if one of them fails, and that the
 // namespace is no doubt if one of them succeeds.
 func TestNamespaceOfTwo(t *testing.T) {

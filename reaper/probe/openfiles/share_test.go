@@ -6,13 +6,11 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
-	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/procfs"
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
@@ -99,54 +97,6 @@ func TestStrangersDoubts(t *testing.T) {
 		}
 		if s.pods[held] == "" {
 			t.Errorf("user %s: a pod's file was not found", uid)
-		}
-	}
-}
-
-// TestManyNames checks that a thousand files of another user with the pod's name are no doubt, and use that user's
-// share.
-func TestManyNames(t *testing.T) {
-	n, own, dead := newNode(t), newUID(), newUID()
-	n.Mkdir(n.PodDir(own))
-	n.Write(n.PodDir(dead)+"/f", "x")
-	n.Write("x/"+string(dead)+"/f", "x")
-	n.process("65534", own, true)
-	for i := range 1500 {
-		must(t, os.Symlink(n.Path("x/"+string(dead)+"/f"), n.Path(fmt.Sprintf("proc/7/fd/%d", i))))
-	}
-	a := n.Read(t.Context(), n.handle("kubelet/pods"), nil, parsers.PodSet{own: true, dead: true})
-	if f := a.Fact(dead, nil); f.Truth != policy.No {
-		t.Errorf("%s (%s)", f.Truth, f.Detail)
-	}
-}
-
-// TestMapsOfOneHang checks that a process whose mappings cannot be read, because its program's file system hangs,
-// exceeds its share, and that all others are read, in this look and the next.
-func TestMapsOfOneHang(t *testing.T) {
-	for _, uid := range []string{"0", "65534"} {
-		n, own, dead := newNode(t), newUID(), newUID()
-		n.Mkdir(n.PodDir(own), n.PodDir(dead))
-		n.process(uid, own, true)
-		n.Guard, n.Apart = &bounded.Guard{Patience: 30 * time.Second}, &bounded.Guard{Patience: 30 * time.Second}
-		must(t, os.Remove(n.Path("proc/7/maps")))
-		must(t, unix.Mkfifo(n.Path("proc/7/maps"), 0o600)) // opening it waits for a writer
-		t.Cleanup(func() {
-			if fd, err := unix.Open(n.Path("proc/7/maps"), unix.O_RDWR|unix.O_NONBLOCK, 0); err == nil {
-				t.Cleanup(func() { _ = unix.Close(fd) })
-			}
-		})
-		for range 2 {
-			began := time.Now()
-			a := n.Read(t.Context(), n.handle("kubelet/pods"), nil, parsers.PodSet{own: true, dead: true})
-			if f := a.Fact(dead, nil); (f.Truth == policy.No) == (uid == "0") {
-				t.Errorf("user %s: %s (%s)", uid, f.Truth, f.Detail)
-			}
-			if took := time.Since(began); took > 20*time.Second {
-				t.Errorf("the scan took %s", took)
-			}
-		}
-		if n.Guard.Stuck() > 0 || n.Apart.Stuck() != 1 {
-			t.Errorf("%d and %d hang", n.Guard.Stuck(), n.Apart.Stuck())
 		}
 	}
 }

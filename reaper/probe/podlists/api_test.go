@@ -80,33 +80,6 @@ func TestAPIList(t *testing.T) {
 	}
 }
 
-// TestAPIListBadAnswers checks that no bad response releases a living pod. Without the doubt each of them would.
-func TestAPIListBadAnswers(t *testing.T) {
-	for _, c := range badAnswers() {
-		t.Run(c.name, func(t *testing.T) {
-			patience := time.Minute
-			if !c.patient {
-				patience = 200 * time.Millisecond
-			}
-			a := apiOf(t, testkit.TLSServer(t, "", c.h), patience)
-			l := listing(nil, a)
-			f := l.api.Fact(testkit.UIDQuiet)
-			if f.Truth != policy.Unknown || !strings.Contains(f.Detail, c.want) {
-				t.Errorf("%+v, want unknown with %q", f, c.want)
-			}
-			for _, need := range []bool{true, false} {
-				if v := judged(l, testkit.UIDQuiet, need); v.Decision != policy.Keep || v.For(policy.ReasonAPIUnknown) != need {
-					t.Errorf("need %t: %s %v", need, v.Decision, v.Why)
-				}
-			}
-			a.Whole = true // disable the guard
-			if v := judged(l, testkit.UIDQuiet, true); v.Decision != policy.Reap {
-				t.Errorf("without the doubt the verdict is %s %v", v.Decision, v.Why)
-			}
-		})
-	}
-}
-
 // TestAPIListPages checks that a list is complete with its last page, and that status 410 restarts it once.
 func TestAPIListPages(t *testing.T) {
 	page1, page2 := testkit.MetadataOf("t1", testkit.HerePod), testkit.MetadataOf("", testkit.QuietPod)

@@ -2,7 +2,6 @@ package podlists
 
 import (
 	"fmt"
-	"net/http"
 	"strings"
 	"testing"
 
@@ -50,37 +49,5 @@ func TestGauges(t *testing.T) {
 	}
 	if n, ok := g.WorkingOn("sync", "desired"); n != 6 || !ok {
 		t.Errorf("%d pods are worked on: %+v", n, g.Working)
-	}
-}
-
-// TestGaugesAsked checks that an unreadable gauge is unknown.
-func TestGaugesAsked(t *testing.T) {
-	for _, c := range []struct {
-		name string
-		h    http.HandlerFunc
-		want string
-	}{
-		{"complete", testkit.Answer(testkit.SomeMetrics), ""},
-		{"forbidden", testkit.Refuse(403, "Forbidden (user=bob, verb=get, resource=nodes, subresource=metrics)"), "subresource=metrics"},
-		{"cut off", cutOff(testkit.SomeMetrics), "unexpected EOF"},
-		{"without end", func(w http.ResponseWriter, _ *http.Request) { endless(w, strings.Repeat("x 1\n", 1<<18)) }, "longer than"},
-		{"none of them", testkit.Answer("go_goroutines 5\n"), "they came with 1.27"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			h := testkit.Serve(map[string]http.HandlerFunc{
-				"/pods":    testkit.Answer(testkit.ListOf(testkit.HerePod)),
-				"/metrics": c.h,
-			})
-			s := testkit.TLSServer(t, "", h)
-			p, k := kubeletAt(t, s, testkit.CertOf(s))
-			l := p.of(t.Context(), k)
-			if g := l.Gauges; (g.Uncleaned != nil) != (c.want == "") || !strings.Contains(g.Detail, c.want) ||
-				!strings.HasSuffix(g.Origin, "/metrics") || c.want == "" && g.Detail != "" {
-				t.Errorf("%+v", g)
-			}
-			if l.Err != nil || l.Fact(testkit.UIDHere).Truth != policy.Yes {
-				t.Errorf("an error in the metrics affects the list: %v", l.Err)
-			}
-		})
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"net/http"
-	"strings"
 	"testing"
 	"time"
 
@@ -54,71 +53,6 @@ func cutOff(text string) http.HandlerFunc {
 		_, _ = w.Write([]byte(text))
 		_ = http.NewResponseController(w).Flush() // chunked, without the last chunk
 		panic(http.ErrAbortHandler)
-	}
-}
-
-// hang writes the beginning and then nothing until the client is gone.
-func hang(text string) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		_, _ = w.Write([]byte(text))
-		_ = http.NewResponseController(w).Flush()
-		<-r.Context().Done()
-	}
-}
-
-// badAnswer is a response that must prove nothing.
-type badAnswer struct {
-	name    string
-	h       http.HandlerFunc
-	want    string // part of the fact's detail
-	patient bool   // false: the response hangs
-}
-
-// badAnswers are bad responses to the request for a list that contains quietPod and staticPod.
-func badAnswers() []badAnswer {
-	whole := testkit.ListOf(testkit.HerePod, testkit.QuietPod, testkit.StaticPod)
-	cut := strings.Index(whole, testkit.QuietPod)
-	return []badAnswer{
-		{"401", testkit.Refuse(401, "Unauthorized"), "401 Unauthorized: Unauthorized", true},
-		{"403", testkit.Refuse(403, `pods is forbidden: User \"bob\" cannot list resource`), `403 Forbidden: pods is forbidden: User "bob" cannot`, true},
-		{"410", testkit.Refuse(410, "The provided continue parameter is too old"), "410 Gone", true},
-		{"429", testkit.Refuse(429, "too many requests"), "429 Too Many Requests", true},
-		{"500", testkit.Refuse(500, "etcdserver: no leader"), "500 Internal Server Error: etcdserver: no leader", true},
-		{"503 with a list", func(w http.ResponseWriter, _ *http.Request) {
-			w.WriteHeader(http.StatusServiceUnavailable)
-			_, _ = w.Write([]byte(testkit.ListOf(testkit.HerePod)))
-		}, "503 Service Unavailable", true},
-		{"redirect to a list", func(w http.ResponseWriter, r *http.Request) {
-			if strings.HasPrefix(r.URL.Path, "/elsewhere") {
-				_, _ = w.Write([]byte(testkit.ListOf(testkit.HerePod)))
-				return
-			}
-			http.Redirect(w, r, "/elsewhere", http.StatusFound)
-		}, "302 Found", true},
-		{"a login page", testkit.Answer("<!doctype html><title>log in</title>"), "invalid character", true},
-		{"a success that is no list", testkit.Answer(`{"kind":"Status","status":"Success"}`), `not a list of pods: its kind is "Status"`, true},
-		{"another list", testkit.Answer(`{"kind":"NodeList","items":[` + testkit.HerePod + `]}`), `"NodeList"`, true},
-		{"no items", testkit.Answer(`{"kind":"PodList"}`), "without items", true},
-		{"nothing", testkit.Answer(""), "EOF", true},
-		{"cut off between pods", cutOff(whole[:cut]), "unexpected EOF", true},
-		{"cut off in a pod", cutOff(whole[:cut+20]), "unexpected EOF", true},
-		{"shorter than its length", func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Length", "100000")
-			_, _ = w.Write([]byte(whole[:cut]))
-		}, "unexpected EOF", true},
-		{"hangs in the list", hang(whole[:cut]), "did not answer in time", false},
-		{"hangs before it", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, "did not answer in time", false},
-		{"a pod without end", func(w http.ResponseWriter, _ *http.Request) {
-			_, _ = w.Write([]byte(`{"kind":"PodList","items":[` + testkit.HerePod + `,["`))
-			endless(w, strings.Repeat(" ", 1<<20))
-		}, "unexpected EOF", true},
-		{"a list without end", func(w http.ResponseWriter, _ *http.Request) {
-			_, _ = w.Write([]byte(`{"kind":"PodList","items":[` + testkit.HerePod))
-			endless(w, `,{"x":"`+strings.Repeat(" ", 1<<20)+`"}`)
-		}, "longer than", true},
-		{"a pod without a UID", testkit.Answer(testkit.ListOf(testkit.HerePod, testkit.NamelessPod)), "without a UID", true},
-		{"a pod of another type", testkit.Answer(testkit.ListOf(testkit.HerePod, "7")), "cannot unmarshal", true},
-		{"labels that are no labels", testkit.Answer(testkit.ListOf(testkit.HerePod, `{"metadata":{"uid":["x"]}}`)), "cannot unmarshal", true},
 	}
 }
 

@@ -47,12 +47,3 @@ func TestPodList(t *testing.T) {
 		})
 	}
 }
-
-// endless repeats the text until the client ends the connection.
-func endless(w http.ResponseWriter, text string) {
-	for {
-		if _, err := w.Write([]byte(text)); err != nil {
-			return
-		}
-	}
-}

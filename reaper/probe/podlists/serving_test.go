@@ -124,35 +124,6 @@ func TestKubeletSecure(t *testing.T) {
 	}
 }
 
-// TestKubeletBadAnswers checks that no bad response of the kubelet's own port releases a living pod.
-func TestKubeletBadAnswers(t *testing.T) {
-	for _, c := range badAnswers() {
-		t.Run(c.name, func(t *testing.T) {
-			s := testkit.TLSServer(t, "", testkit.Serve(map[string]http.HandlerFunc{
-				"/pods": c.h, "/elsewhere": c.h,
-			}))
-			p, k := kubeletAt(t, s, testkit.CertOf(s))
-			if p.Guard.Patience = time.Minute; !c.patient {
-				p.Guard.Patience = 200 * time.Millisecond
-			}
-			l := listing(p.of(t.Context(), k), nil)
-			for _, uid := range []parsers.PodUID{testkit.UIDQuiet, testkit.StaticUID} {
-				if v := judged(l, uid, false); v.Decision != policy.Keep {
-					t.Errorf("%s: %s %v", uid, v.Decision, v.Why)
-				}
-				if f := l.podLists().Released(uid); f.Truth == policy.Yes || !strings.Contains(f.Detail, c.want) {
-					t.Errorf("%s: released %+v, want unknown with %q", uid, f, c.want)
-				}
-				l.podList.Whole = true // disable the guard
-				if v := judged(l, uid, false); v.Decision != policy.Reap {
-					t.Errorf("%s: without the doubt about the list the verdict is %s %v", uid, v.Decision, v.Why)
-				}
-				l.podList.Whole = false
-			}
-		})
-	}
-}
-
 // TestPretender checks that another program at the kubelet's port, with another certificate, gets neither the token
 // nor a request.
 func TestPretender(t *testing.T) {
