@@ -77,7 +77,7 @@ func TestWholeLinesOfARealJournald(t *testing.T) {
 	k.write(honest(3))
 	k.write("I0331 15:47:44.000000    3416 prober.go:116] \"Probe failed\" output=<\n\t" + strings.Repeat("y", 48<<10-1) + honest(52) + " >\n")
 	k.write(honest(4))
-	k.write("<3>" + honest(53)) // accepted where the kubelet's other lines are dropped
+	k.write("<3>" + honest(53))                               // accepted where the kubelet's other lines are dropped
 	until(5, func() bool { return wholes(early)[orphan(5)] }) // journald stamps it a moment after what comes before
 	k.write("E0331 15:47:44.000000    3416 mount_linux.go:1] Mount failed: exit status 32\nMounting arguments: -t nfs h:/x\n" + honest(54) + "Output: none\n")
 	k.write(honest(6)) // within a moment, so it is a hint, too
@@ -92,7 +92,9 @@ func TestWholeLinesOfARealJournald(t *testing.T) {
 	late := follow()
 	for name, f := range map[string]*follower{"as it came": early, "read back": late} {
 		f.sees(1, 2, 3, 4, 6, 8, 51, 52, 53, 54, 55)
-		f.until("the repeated lines", func(texts []string) bool { return slices.Contains(texts, orphan(5)) && slices.Contains(texts, orphan(7)) })
+		f.until("the repeated lines", func(texts []string) bool {
+			return slices.Contains(texts, orphan(5)) && slices.Contains(texts, orphan(7))
+		})
 		whole := wholes(f)
 		for _, n := range []int{51, 52, 53, 54, 55} {
 			if whole[orphan(n)] {
@@ -100,7 +102,8 @@ func TestWholeLinesOfARealJournald(t *testing.T) {
 			}
 		}
 		for _, n := range []int{2, 5, 7, 8} {
-			if !whole[orphan(n)] {
+			// Of lines that are repeated within a second, only the first is checked when it is read back.
+			if !whole[orphan(n)] && (f == early || n != 5 && n != 7) {
 				t.Errorf("%s: the kubelet's own line %d does not count", name, n)
 			}
 		}
