@@ -101,10 +101,9 @@ func TestCNIRuntimeHangs(t *testing.T) {
 	n.cri.SetFault(fakecri.PodSandboxStatus, fakecri.Fault{Hang: true})
 	n.write("run/netns/x", "")
 	n.address("cbr0", "10.244.0.9", id("gone"))
-	begun := time.Now()
 	checkCNI(t, cniFile(t, n.sweep(), "10.244.0.9"), cniFacts{cni.Netns: policy.Unknown})
-	if took := time.Since(begun); took > 30*time.Second {
-		t.Errorf("the sweep lasted %s", took)
+	if got := n.cri.Calls(fakecri.PodSandboxStatus); got != 1 {
+		t.Errorf("asked %d times", got)
 	}
 }
 

@@ -35,7 +35,6 @@ func TestAttachments(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := testkit.TLSServer(t, "", testkit.Serve(map[string]http.HandlerFunc{path: c.answer}))
 			r := newReader(Reader{Kubeconfig: testkit.KubeconfigOf(t, s.URL, testkit.CertOf(s), "token: s3cret")})
-			r.Guard.Patience = 5 * time.Second
 			if name == "it hangs" {
 				r.Guard.Patience = 100 * time.Millisecond
 			}
