@@ -1,9 +1,7 @@
 package source
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"io/fs"
 	"os"
@@ -115,23 +113,5 @@ func TestUnits(t *testing.T) {
 	}
 	if got := NewUnits(nil, quiet()).Find(t.Context()); got != nil {
 		t.Errorf("found %q without a kubelet", got)
-	}
-}
-
-// TestFormatOfCheckpoints checks that the positions in the logs are read completely and written back unchanged.
-func TestFormatOfCheckpoints(t *testing.T) {
-	b, err := os.ReadFile(filepath.Join("..", "state", "testdata", "v1", "checkpoints.json"))
-	testkit.Must(t, err)
-	var file struct {
-		Version int
-		Value   json.RawMessage
-	}
-	testkit.Must(t, json.Unmarshal(b, &file))
-	var v Checkpoints
-	dec := json.NewDecoder(bytes.NewReader(file.Value))
-	dec.DisallowUnknownFields()
-	testkit.Must(t, dec.Decode(&v))
-	if again, err := json.Marshal(v); err != nil || !bytes.Equal(again, file.Value) {
-		t.Errorf("%v\nold %s\nnew %s", err, file.Value, again)
 	}
 }
