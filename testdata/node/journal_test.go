@@ -66,6 +66,15 @@ func TestJournal(t *testing.T) {
 	if got := journalctl(t, "-n1", "-u", "kubelet"); len(got) != 1 {
 		t.Errorf("-n1: %v", got)
 	}
+	if got := journalctl(t, "--reverse", "--lines=2", "--cursor="+last["__CURSOR"]); len(got) != 2 || got[0]["__CURSOR"] != last["__CURSOR"] {
+		t.Errorf("--reverse --cursor: %v", got)
+	}
+	if got := journalctl(t, "--cursor="+last["__CURSOR"]); got[0]["__CURSOR"] != last["__CURSOR"] {
+		t.Errorf("--cursor: %v", got)
+	}
+	if got := journalctl(t, "--reverse", "-u", "kubelet"); !strings.Contains(got[len(got)-1]["MESSAGE"], "Starting kubelet") {
+		t.Errorf("--reverse: the last is %v", got[len(got)-1])
+	}
 
 	follow := exec.Command("journalctl", "--follow", "--since=-10s", "--output=cat", "_COMM=other")
 	out, err := follow.StdoutPipe()

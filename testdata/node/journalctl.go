@@ -20,10 +20,13 @@ import (
 type reader struct {
 	output       string
 	fields       []string
-	since        int64 // microseconds
-	after        string
+	since        int64  // microseconds
+	after        string // a cursor
+	cursor       string // where to begin
+	passed       bool   // the entry of cursor was read
 	grep         *regexp.Regexp
 	follow       bool
+	reverse      bool
 	lines        int // the last ones, -1 for all
 	groups       [][]string
 	quiet, found bool
@@ -46,8 +49,8 @@ func runJournalctl(args []string) int {
 
 // longOf are the long forms of short options. valued are those with a value, ignored those that change nothing here.
 var (
-	longOf  = map[string]string{"-f": "--follow", "-o": "--output", "-u": "--unit", "-n": "--lines", "-g": "--grep", "-q": "--quiet", "-a": "--all", "-S": "--since", "-D": "--directory"}
-	valued  = []string{"--output", "--output-fields", "--since", "--after-cursor", "--grep", "--unit", "--lines"}
+	longOf  = map[string]string{"-f": "--follow", "-o": "--output", "-u": "--unit", "-n": "--lines", "-g": "--grep", "-q": "--quiet", "-a": "--all", "-S": "--since", "-D": "--directory", "-r": "--reverse"}
+	valued  = []string{"--output", "--output-fields", "--since", "--cursor", "--after-cursor", "--grep", "--unit", "--lines"}
 	ignored = []string{"--no-pager", "--all", "--namespace", "--directory", "--case-sensitive", "--utc", "--no-hostname", "--boot", "--system"}
 )
 
@@ -91,6 +94,8 @@ func (r *reader) option(name, value string) (err error) {
 	switch name {
 	case "--follow":
 		r.follow = true
+	case "--reverse":
+		r.reverse = true
 	case "--quiet":
 		r.quiet = true
 	case "--output":
@@ -101,6 +106,8 @@ func (r *reader) option(name, value string) (err error) {
 		r.fields = strings.Split(value, ",")
 	case "--since":
 		r.since, err = parseSince(value)
+	case "--cursor":
+		r.cursor = value
 	case "--after-cursor":
 		r.after = value
 	case "--grep":
@@ -173,7 +180,7 @@ func (r *reader) run() error {
 			rest = ""
 			switch {
 			case !r.wants(&e):
-			case began || r.lines < 0:
+			case began || r.lines < 0 && !r.reverse:
 				r.print(out, &e)
 			default:
 				last = append(last, e)
@@ -185,7 +192,13 @@ func (r *reader) run() error {
 		}
 		if !began {
 			began = true
-			for i := max(0, len(last)-r.lines); i < len(last); i++ {
+			if r.lines >= 0 {
+				last = last[max(0, len(last)-r.lines):]
+			}
+			if r.reverse {
+				slices.Reverse(last)
+			}
+			for i := range last {
 				r.print(out, &last[i])
 			}
 		}
@@ -206,6 +219,13 @@ func (r *reader) wants(e *journalEntry) bool {
 			r.after = ""
 		}
 		return false
+	}
+	if r.cursor != "" {
+		before := r.passed
+		r.passed = before || e.Cursor == r.cursor
+		if r.reverse && before || !r.reverse && !r.passed {
+			return false
+		}
 	}
 	if e.Realtime < r.since || r.grep != nil && !r.grep.MatchString(e.get("MESSAGE")) {
 		return false
