@@ -33,7 +33,7 @@ LINT_MODULE = github.com/golangci/golangci-lint/v2
 LINT_VERSION := $(shell sed -n 's|^.*$(LINT_MODULE) \(v[^ ]*\).*|\1|p' packaging/checks/golangci.mod)
 LINT_SUM := $(shell cksum <packaging/checks/golangci.sum | cut -d' ' -f1)
 LINT = .cache/bin/golangci-lint-$(LINT_VERSION)-$(shell go env GOVERSION)-$(LINT_SUM)
-# nfpm, which makes DEB and RPM, and cyclonedx-gomod, the same way: a directory of both.
+# cyclonedx-gomod, which writes the bills of materials, the same way, in a directory.
 TOOLS = .cache/bin/packaging-$(shell go env GOVERSION)-$(shell cksum <packaging/tools/go.sum | cut -d' ' -f1)
 
 # helm the same way, and the tests of the chart.
@@ -73,7 +73,7 @@ packages: dated $(TOOLS) ## Make dist/: DEB, RPM, tarball and image for ARCHES (
 	sh packaging/packages.sh $(TOOLS) dist
 
 .PHONY: packaging-tools
-packaging-tools: $(TOOLS) ## Build nfpm and cyclonedx-gomod, which make packages runs, once
+packaging-tools: $(TOOLS) ## Build cyclonedx-gomod, which make packages runs, once
 
 .PHONY: image
 image: dated $(TOOLS) ## Make only the container image in dist/: OCI layout for amd64 and arm64, without a registry
@@ -221,6 +221,7 @@ test-packages-trees: ## Get what make test-packages boots: a tree of each Debian
 # unshare(1): with it ends all that the suite has started, and all that it has mounted is gone.
 .PHONY: test-packages
 test-packages: test-packages-trees packages ## Install the packages on Debian releases that boot in containers (root, on Debian)
+	cd packaging/tools && go test -count=1 ./pack
 	sh e2e/packages/next.sh $(TOOLS) .cache/packages/next
 	cd e2e/packages && PACKAGES_RELEASES='$(RELEASES)' PACKAGES_DIST=$(CURDIR)/dist PACKAGES_NEXT=$(CURDIR)/.cache/packages/next \
 		go test -exec 'unshare --mount --propagation private --pid --fork --kill-child --mount-proc' \
@@ -305,7 +306,7 @@ $(LINT):
 	go build -modfile=packaging/checks/golangci.mod -trimpath -buildvcs=false -o $@ $(LINT_MODULE)/cmd/golangci-lint
 
 $(TOOLS):
-	@echo "building nfpm and cyclonedx-gomod, once; this takes some minutes"
+	@echo "building cyclonedx-gomod, once; this takes a minute or two"
 	cd packaging/tools && go build -trimpath -buildvcs=false -o $(CURDIR)/$@.new/ tool
 	rm -rf $@ && mv $@.new $@
 

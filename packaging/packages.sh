@@ -5,7 +5,7 @@
 #   packaging/packages.sh TOOLS OUT image  only the container image, which is among the packages
 #   packaging/packages.sh dated            only check that the commit, or SOURCE_DATE_EPOCH, gives a date
 #
-# TOOLS is the directory with nfpm and cyclonedx-gomod (packaging/tools/go.mod).
+# TOOLS is the directory with cyclonedx-gomod (packaging/tools/go.mod).
 #
 # ARCHES are the architectures (amd64 arm64), the machine's own among them. ORPHAN_REAPER_PROGRAM, if it is set, is
 # the program for that one, made by make build.
@@ -170,9 +170,10 @@ package() (
 		sed -i '/^description:/{n;d}' nfpm.yaml
 		echo 'license: Apache-2.0' >>nfpm.yaml
 	fi
-	"$tools/nfpm" package --config nfpm.yaml --packager "$2" --target "$out/$3" >nfpm.log || { cat nfpm.log >&2; exit 1; }
+	"$work/pack" "$2" nfpm.yaml "$out/$3"
 )
 
+(cd packaging/tools && GOOS='' GOARCH='' go build -trimpath -buildvcs=false -o "$work/pack" ./pack)
 cp "$work/chart/orphan-reaper.tgz" "$out/orphan-reaper-$semver.tgz"
 find "$root" -exec touch -h -d "@$epoch" {} +
 for arch in $arches; do
