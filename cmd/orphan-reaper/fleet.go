@@ -41,7 +41,6 @@ func fleetFlags(cmd *cobra.Command, o *app.FleetOptions) {
 	f.StringVar(&o.Context, "context", "", "the `NAME` of a context in the kubeconfig (default: its current one)")
 	f.StringVar(&o.CAFile, "ca-file", "", "the authority's certificates, in PEM (default: the system's)")
 	f.StringVar(&o.ServerName, "tls-server-name", "", "the `NAME` in the certificates of all nodes (default: each node's address)")
-	f.StringVar(&o.TokenFile, "token-file", "", "a `FILE` with a bearer token for the nodes; only with https://")
 	f.StringVar(&o.User, "user", "", "the user `NAME` for nodes that ask for one; only with https://")
 	f.StringVar(&o.PasswordFile, "password-file", "", "a `FILE` whose first line is the password")
 }

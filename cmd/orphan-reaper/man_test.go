@@ -252,11 +252,6 @@ none, only with "node_namespaces: self", states that there is neither kubelet no
 	"web.config_file": `A web configuration of Prometheus: TLS, passwords (basic_auth_users) and client certificates, as for the node ` +
 		`exporter. A change in it ` +
 		`is used from the next request on. none: plain HTTP, without authentication.`,
-	"web.token_review": `The API server that is asked whose a client's bearer token is (TokenReview, for the audience orphan-reaper), and ` +
-		`whether that user may ` +
-		`get /v1/orphans or post /v1/sweep (SubjectAccessReview). in-cluster uses the service account of the pod in which the daemon runs; a ` +
-		`path is a kubeconfig. The account needs create on tokenreviews and subjectaccessreviews. Tokens are accepted by TLS only. none accepts ` +
-		`no tokens.`,
 	"log_level":  `The least level of the program's own log lines. The journal has the records of what was removed or kept whatever this is.`,
 	"log_format": `How the program's log lines and records are written. auto is journal below systemd, text elsewhere. json is one object on each line.`,
 

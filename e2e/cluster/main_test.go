@@ -55,6 +55,7 @@ var steps = []struct {
 	{"pods end", end},
 	{"a mount after the daemon's start", mountedLater},
 	{"the daemon's token is refused", refused},
+	{"a certificate by helm", certified},
 	{"the Job sweeps", swept},
 	{"a kubeconfig", kubeconfig},
 	{"a kubelet that is not heard", deaf},

@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"encoding/base64"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -9,25 +8,41 @@ import (
 	"testing"
 )
 
-// sweepValues are the chart's values for the Job, with a certificate made by helm.
-var sweepValues = []string{"web.expose=true", "web.certificate=helm", "web.tokenReview=true", "sweep.enabled=true"}
+// sweepValues are the chart's values for the Job.
+var sweepValues = []string{"web.expose=true", "web.configSecret=web", "sweep.enabled=true", "sweep.passwordSecret=sweeper"}
 
-// swept: the CronJob's Job makes all nodes look, and fails visibly if one does not respond. The daemons authorize by
-// RBAC, and accept only tokens made for them.
-func swept(t *testing.T, c *cluster) {
-	c.upgrade(t, sweepValues...)
+// certified: the certificate that helm makes is kept by the next upgrade, and clients trust it.
+func certified(t *testing.T, c *cluster) {
+	values := []string{"web.expose=true", "web.certificate=helm"}
+	c.upgrade(t, values...)
 	c.rolledOut(t) // the readiness probe uses HTTPS
 	made := c.certificate(t)
-	c.upgrade(t, sweepValues...)
+	c.upgrade(t, values...)
 	if again := c.certificate(t); again != made {
 		t.Error("the upgrade made another certificate")
 	}
+	c.rolledOut(t)
+	c.helmTest(t)
+	c.upgrade(t)
+	c.rolledOut(t)
+}
+
+// swept: the CronJob's Job makes all nodes look, and fails visibly if one does not respond. The daemons let in the
+// user of the web configuration only.
+func swept(t *testing.T, c *cluster) {
+	crt, key := c.ca.sign(t, "web", "orphan-reaper", nil, "orphan-reaper")
+	// The password is "secret", at bcrypt's lowest cost.
+	web := lay(t, c.ca.file("web.yaml"), "tls_server_config: {cert_file: tls.crt, key_file: tls.key}\n"+
+		"basic_auth_users: {sweeper: $2y$04$scKiezGA.qUEoByWtLxGh.GutsqWc1/wl94T1rEnmU8K.9HSplA8G}\n")
+	c.kubectl(t, "--namespace", namespace, "create", "secret", "generic", "web", "--from-file=web.yaml="+web, "--from-file=tls.crt="+crt,
+		"--from-file=tls.key="+key, "--from-file=ca.crt="+c.ca.file("ca.crt"))
+	c.kubectl(t, "--namespace", namespace, "create", "secret", "generic", "sweeper", "--from-literal=username=sweeper", "--from-literal=password=secret")
+	c.upgrade(t, sweepValues...)
 	c.rolledOut(t)
 	defer func() {
 		c.upgrade(t)
 		c.rolledOut(t)
 	}()
-	c.helmTest(t)
 	c.podsReachNodes(t)
 	t.Run("the Job has all nodes look", func(t *testing.T) {
 		if out, done := c.job(t, "sweep-now"); !done || !strings.Contains(out, "2 of 2 nodes look now.") {
@@ -80,50 +95,34 @@ func (c *cluster) job(t *testing.T, name string) (out string, succeeded bool) {
 	return c.kubectl(t, "--namespace", namespace, "logs", "job/"+name), succeeded
 }
 
-// whoMayAsk sends requests to the other node's daemon with all kinds of tokens.
+// whoMayAsk sends requests to the other node's daemon with and without the password.
 func (c *cluster) whoMayAsk(t *testing.T) {
 	from, to := c.nodes[0], c.nodes[1]
-	for _, account := range []string{"reader", "stranger"} {
-		c.kubectl(t, "--namespace", namespace, "create", "serviceaccount", account)
-	}
-	c.kubectl(t, "create", "clusterrolebinding", "reader", "--clusterrole=orphan-reaper-read", "--serviceaccount="+namespace+":reader")
-	token := func(account string, audience ...string) string {
-		args := []string{"--namespace", namespace, "create", "token", account}
-		for _, a := range audience {
-			args = append(args, "--audience", a)
-		}
-		return c.kubectl(t, args...)
-	}
-	defer func() {
-		c.kubectl(t, "--namespace", namespace, "delete", "serviceaccount", "reader", "stranger")
-		c.kubectl(t, "delete", "clusterrolebinding", "reader")
-	}()
-	const ours = "orphan-reaper"
-	ca, err := base64.StdEncoding.DecodeString(c.kubectl(t, "--namespace", namespace, "get", "secret", "orphan-reaper-tls", "-o", `jsonpath={.data.ca\.crt}`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	sweeper := token("orphan-reaper-sweep", ours)
-	daemon := "https://" + to.address + ":9477"
+	trusted := &http.Transport{DisableKeepAlives: true, TLSClientConfig: trust(t, []byte(read(t, c.ca.file("ca.crt"))), "orphan-reaper")}
 	for _, r := range []struct {
-		what, token, method, path string
-		want                      int
+		user, password, method, path string
+		want                         int
 	}{
-		{"the Job's account", sweeper, "POST", "/v1/sweep", http.StatusAccepted},
-		{"the Job's account", sweeper, "GET", "/v1/orphans", http.StatusForbidden},
-		{"a reader", token("reader", ours), "GET", "/v1/orphans", http.StatusOK},
-		{"a reader", token("reader", ours), "POST", "/v1/sweep", http.StatusForbidden},
-		{"somebody without rights", token("stranger", ours), "POST", "/v1/sweep", http.StatusForbidden},
-		{"a token for the API server", token("orphan-reaper-sweep"), "POST", "/v1/sweep", http.StatusUnauthorized},
-		{"a token for something else", token("orphan-reaper-sweep", "vault"), "POST", "/v1/sweep", http.StatusUnauthorized},
-		{"garbage", "garbage", "POST", "/v1/sweep", http.StatusUnauthorized},
+		{"sweeper", "secret", http.MethodPost, "/v1/sweep", http.StatusAccepted},
+		{"sweeper", "secret", http.MethodGet, "/v1/orphans", http.StatusOK},
+		{"sweeper", "wrong", http.MethodPost, "/v1/sweep", http.StatusUnauthorized},
+		{"other", "secret", http.MethodPost, "/v1/sweep", http.StatusUnauthorized},
+		{"", "", http.MethodGet, "/v1/orphans", http.StatusUnauthorized},
 	} {
-		if code, out := from.ask(t, trust(t, ca, "orphan-reaper"), r.token, r.method, daemon+r.path, "{}"); code != r.want {
-			t.Errorf("%s: %s %s: %d %s, want %d", r.what, r.method, r.path, code, out, r.want)
+		req, err := http.NewRequestWithContext(t.Context(), r.method, "https://"+to.address+":9477"+r.path, http.NoBody)
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-	// The API server rejects a token that is made for the nodes' daemons.
-	if code, out := c.ask(t, from, sweeper, "GET", apiServer+"/api", ""); code != http.StatusUnauthorized {
-		t.Errorf("the API server accepts the token made for the nodes' daemons: %d %s", code, out)
+		if r.user != "" {
+			req.SetBasicAuth(r.user, r.password)
+		}
+		resp, err := from.client(trusted).Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+		if resp.StatusCode != r.want {
+			t.Errorf("%s:%s: %s %s: %d, want %d", r.user, r.password, r.method, r.path, resp.StatusCode, r.want)
+		}
 	}
 }

@@ -12,9 +12,11 @@ import (
 	"sync"
 	"time"
 
+	"github.com/coreos/go-systemd/v22/activation"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/prometheus/exporter-toolkit/web"
+	"golang.org/x/net/netutil"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/fleet/report"
 )
@@ -27,6 +29,9 @@ const (
 	headerBytes = 8 << 10
 	bodyBytes   = 1 << 10
 )
+
+// mostOpen is how many connections of one listener are served at once. A silent one is closed after headerTime.
+const mostOpen = 64
 
 // lateBy is how late a look may be before the daemon is no longer ready: a pass that removes much takes minutes.
 const lateBy = 5 * time.Minute
@@ -45,9 +50,7 @@ type Config struct {
 	Systemd   bool
 	// WebConfig is the path of Prometheus' web configuration, or "".
 	WebConfig string
-	// Reviews checks bearer tokens. nil accepts none.
-	Reviews *Reviewer
-	Metrics prometheus.Gatherer
+	Metrics   prometheus.Gatherer
 	// Ask asks the daemon for a look. It returns at once, or with an error when ctx ends.
 	Ask func(ctx context.Context) (Asked, error)
 	// Stuck returns how long the current pass has been running; longer than Hangs is unhealthy.
@@ -61,7 +64,6 @@ type Config struct {
 type Server struct {
 	cfg     Config
 	handler http.Handler
-	limits  *limits       // of all listeners together
 	again   time.Duration // tryAgain; tests set it
 	checks  struct {      // the last check of the web configuration by recheck
 		sync.Mutex
@@ -81,15 +83,15 @@ type Server struct {
 
 // New returns a server that does not listen yet.
 func New(cfg Config) *Server {
-	s := &Server{cfg: cfg, again: tryAgain, limits: newLimits(cfg.Now)}
+	s := &Server{cfg: cfg, again: tryAgain}
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(cfg.Metrics, promhttp.HandlerOpts{
 		DisableCompression: true, MaxRequestsInFlight: 4, Timeout: requestTime,
 	}))
 	mux.HandleFunc("GET /healthz", s.healthz)
 	mux.HandleFunc("GET /readyz", s.readyz)
-	mux.HandleFunc("GET /v1/orphans", s.trusted("get", "/v1/orphans", s.orphans))
-	mux.HandleFunc("POST /v1/sweep", s.trusted("post", "/v1/sweep", s.sweep))
+	mux.HandleFunc("GET /v1/orphans", s.trusted(s.orphans))
+	mux.HandleFunc("POST /v1/sweep", s.trusted(s.sweep))
 	// Web pages of other origins are refused too.
 	s.handler = http.MaxBytesHandler(http.NewCrossOriginProtection().Handler(mux), bodyBytes)
 	return s
@@ -112,6 +114,21 @@ func (s *Server) Serve(ctx context.Context) {
 		wg.Go(func() { s.keep(ctx, address) })
 	}
 	wg.Wait()
+}
+
+// systemdSockets returns the sockets that systemd has opened (sd_listen_fds(3)). It can be called once.
+func systemdSockets() ([]net.Listener, error) {
+	var all []net.Listener
+	given, err := activation.Listeners()
+	for _, l := range given {
+		if l != nil { // nil is not a stream socket
+			all = append(all, l)
+		}
+	}
+	if err == nil && len(all) == 0 {
+		err = errors.New("systemd has passed none; check that orphan-reaper.socket is installed and started")
+	}
+	return all, err
 }
 
 // tryAgain is how soon an address is tried again.
@@ -155,7 +172,7 @@ func (s *Server) serve(ctx context.Context, l net.Listener) error {
 		return errors.Join(err, l.Close())
 	}
 	s.cfg.Log.InfoContext(ctx, "serving HTTP at an address", slog.String("address", l.Addr().String()))
-	err := web.Serve(&limited{l, s.limits}, h, &web.FlagConfig{WebConfigFile: &s.cfg.WebConfig}, slog.New(unanswered{s}))
+	err := web.Serve(netutil.LimitListener(l, mostOpen), h, &web.FlagConfig{WebConfigFile: &s.cfg.WebConfig}, slog.New(unanswered{s}))
 	if errors.Is(err, http.ErrServerClosed) {
 		return nil
 	}

@@ -6,12 +6,10 @@ import (
 	"crypto/x509"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -272,129 +270,6 @@ func TestCertificateOfTheConnection(t *testing.T) {
 		w := httptest.NewRecorder()
 		if s.handler.ServeHTTP(w, r); w.Code != c.code {
 			t.Errorf("%s: %d, want %d", name, w.Code, c.code)
-		}
-	}
-}
-
-// reviewing returns a server that has bearer tokens reviewed by a fixture's API server, at the server's time.
-func reviewing(t *testing.T) (s *Server, now *time.Time, asks *uint64, f *fixture) {
-	t.Helper()
-	f = newFixture(t)
-	f.api.known = "s3cret"
-	s, now, asks = newTestServer(t, "")
-	f.now, s.cfg.Reviews = s.cfg.Now, f.Reviewer
-	publish(s, onePod())
-	return s, now, asks, f
-}
-
-// askBearer sends a request on a connection of its own.
-func askBearer(t *testing.T, s *Server, method, path, from, authorization string, state *tls.ConnectionState) *httptest.ResponseRecorder {
-	t.Helper()
-	at := originOf(netip.MustParseAddrPort(from))
-	if !s.limits.enter(at) {
-		t.Fatal("no connection is free")
-	}
-	defer s.limits.leave(at)
-	r := httptest.NewRequest(method, path, nil)
-	r.RemoteAddr, r.TLS = from, state
-	r.Header.Set("Authorization", authorization)
-	w := httptest.NewRecorder()
-	s.handler.ServeHTTP(w, r)
-	return w
-}
-
-// TestBearer checks that a client of another host is admitted only with a token that the API server knows, over TLS.
-// A client of this host needs none.
-func TestBearer(t *testing.T) {
-	s, now, asks, f := reviewing(t)
-	secure := &tls.ConnectionState{}
-	for _, c := range []struct {
-		method, path, from, authorization string
-		state                             *tls.ConnectionState
-		code                              int
-	}{
-		{"POST", "/v1/sweep", elsewhere, "Bearer s3cret", secure, 202},
-		{"GET", "/v1/orphans", elsewhere, "Bearer s3cret", secure, 200},
-		{"POST", "/v1/sweep", elsewhere, "Bearer s3cret", nil, 403},
-		{"POST", "/v1/sweep", elsewhere, "Bearer wrong", secure, 401},
-		{"POST", "/v1/sweep", elsewhere, "Bearer ", secure, 401},
-		{"POST", "/v1/sweep", elsewhere, "", secure, 401},
-		{"POST", "/v1/sweep", elsewhere, "Basic czNjcmV0OnMzY3JldA==", secure, 401},
-		{"POST", "/v1/sweep", "[2001:db8::1]:9", "Bearer s3cret", secure, 202},
-		{"GET", "/metrics", elsewhere, "", secure, 200},
-		{"POST", "/v1/purge", elsewhere, "Bearer s3cret", secure, 404},
-	} {
-		w := askBearer(t, s, c.method, c.path, c.from, c.authorization, c.state)
-		if w.Code != c.code || (c.code == 401) != (w.Header().Get("WWW-Authenticate") == "Bearer") || strings.Contains(w.Body.String(), "s3cret") {
-			t.Errorf("%+v: %d %v %s", c, w.Code, w.Header(), w.Body)
-		}
-	}
-	if n := f.api.tokens.Load(); *asks != 2 || n != 3 {
-		t.Errorf("%d looks, %d reviews", *asks, n)
-	}
-	if w := do(s, "POST", "/v1/sweep", here); w.Code != 202 {
-		t.Errorf("client of this host: %d", w.Code)
-	}
-	*now = now.Add(time.Hour)
-	f.api.HandlerFunc = testkit.Refuse(http.StatusInternalServerError, "down")
-	if w := askBearer(t, s, "POST", "/v1/sweep", elsewhere, "Bearer s3cret", secure); w.Code != 503 || w.Header().Get("Retry-After") == "" {
-		t.Errorf("without the API server: %d %s", w.Code, w.Body)
-	}
-}
-
-// TestTokenFlood checks that addresses that send unknown tokens use up the reviews for new tokens only: a client
-// whose token was admitted within the hour is still admitted.
-func TestTokenFlood(t *testing.T) {
-	s, now, _, f := reviewing(t)
-	ask := func(from, token string) int {
-		t.Helper()
-		return askBearer(t, s, http.MethodGet, "/v1/orphans", from, "Bearer "+token, &tls.ConnectionState{}).Code
-	}
-	if code := ask(elsewhere, "s3cret"); code != http.StatusOK {
-		t.Fatal(code)
-	}
-	admitted, late := 0, 0
-	for second := range 3600 {
-		*now = now.Add(time.Second)
-		for address := range 3 {
-			ask(fmt.Sprintf("192.0.2.%d:9", 100+address), fmt.Sprint("garbage-", address, "-", second))
-		}
-		if second%60 == 30 {
-			if ask(elsewhere, "s3cret") == http.StatusOK {
-				admitted++
-			}
-			if ask(elsewhere, fmt.Sprint("s3cret-", second)) == http.StatusOK {
-				late++
-			}
-		}
-	}
-	if admitted != 60 || late > 5 {
-		t.Errorf("a known token is admitted %d times of 60 during a flood, new ones %d times", admitted, late)
-	}
-	if n, most := f.api.tokens.Load(), int64(together.reviews.burst+int(time.Hour/together.reviews.refill)+61); n > most {
-		t.Errorf("%d reviews in an hour, at most %d", n, most)
-	}
-}
-
-// TestBearerConfig checks that a setting without effect or without TLS is refused at the start.
-func TestBearerConfig(t *testing.T) {
-	cert, key := testkit.NewCert(t, "n1", testkit.Later)
-	pair := "cert_file: " + testkit.File(t, "crt", cert) + ", key_file: " + testkit.File(t, "key", key)
-	for text, want := range map[string]string{
-		"tls_server_config: {" + pair + "}\n": "",
-		"tls_server_config: {" + pair + "}\nbasic_auth_users: {a: $2y$04$scKiezGA.qUEoByWtLxGh.GutsqWc1/wl94T1rEnmU8K.9HSplA8G}\n":               "basic_auth_users",
-		"tls_server_config: {" + pair + ", client_auth_type: RequireAndVerifyClientCert, client_ca_file: " + testkit.File(t, "ca", cert) + "}\n": "client_auth_type",
-		"http_server_config: {http2: false}\n": "by TLS only",
-		"":                                     "by TLS only",
-	} {
-		path := ""
-		if text != "" {
-			path = testkit.File(t, "web.yaml", text)
-		}
-		s, _, _ := newTestServer(t, path)
-		s.cfg.Reviews = NewReviewer(nil, time.Now, s.cfg.Log)
-		if err := s.Check(); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: %v", text, err)
 		}
 	}
 }

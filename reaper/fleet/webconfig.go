@@ -40,7 +40,7 @@ func wantsCertificate(c *web.Config) bool {
 
 // Check returns an error if the web configuration cannot be used.
 func (s *Server) Check() error {
-	if s.cfg.WebConfig == "" && s.cfg.Reviews == nil {
+	if s.cfg.WebConfig == "" {
 		return nil
 	}
 	c, err := s.webConfig()
@@ -50,19 +50,8 @@ func (s *Server) Check() error {
 	if err == nil {
 		err = web.Validate(s.cfg.WebConfig)
 	}
-	switch {
-	case err != nil:
+	if err != nil {
 		return fmt.Errorf("cannot use the web configuration %s: %w", s.cfg.WebConfig, err)
-	case s.cfg.Reviews == nil:
-		return nil
-	case len(c.Users) > 0:
-		return fmt.Errorf("%s has basic_auth_users: then every request needs a password, and cannot have a bearer token; "+
-			"remove one of the two", s.cfg.WebConfig)
-	case wantsCertificate(c):
-		return fmt.Errorf("%s wants a certificate of every client (client_auth_type): then no bearer token is ever used; remove one of the two",
-			s.cfg.WebConfig)
-	case !c.TLSConfig.IsEnabled():
-		return errors.New("bearer tokens come by TLS only: name a web configuration with a tls_server_config")
 	}
 	return nil
 }

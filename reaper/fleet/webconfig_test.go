@@ -62,7 +62,7 @@ func serveTLS(t *testing.T, file string) *served {
 	n.write("web.yaml", file)
 	s, _, _ := newTestServer(t, filepath.Join(n.dir, "web.yaml"))
 	s.cfg.Log, s.cfg.Now = slog.New(slog.NewTextHandler(n.log, nil)), func() time.Time { return time.Now().Add(time.Duration(n.later.Load())) }
-	s.limits.now, n.server = s.cfg.Now, s
+	n.server = s
 	testkit.Must(t, s.Check())
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	testkit.Must(t, err)

@@ -31,8 +31,8 @@ type FleetOptions struct {
 	CAFile     string // "" for the system's authorities
 	ServerName string // in the certificates of all nodes, "" for each node's address
 	User       string // "" for none
-	// PasswordFile holds the user's password in its first line, TokenFile a bearer token; "" for none.
-	PasswordFile, TokenFile string
+	// PasswordFile holds the user's password in its first line; "" for none.
+	PasswordFile string
 
 	Parallel int
 	Patience time.Duration
@@ -53,8 +53,6 @@ func OpenFleet(ctx context.Context, o FleetOptions) (*Fleet, error) {
 		return nil, exit.Usagef("", "--parallel and --timeout must be greater than 0")
 	case (o.User == "") != (o.PasswordFile == ""):
 		return nil, exit.Usagef("", "--user and --password-file belong together")
-	case o.User != "" && o.TokenFile != "":
-		return nil, exit.Usagef("", "--user and --token-file exclude each other")
 	}
 	if err := f.read(ctx, o); err != nil {
 		return nil, err
@@ -65,7 +63,7 @@ func OpenFleet(ctx context.Context, o FleetOptions) (*Fleet, error) {
 	return f, f.credentials(o)
 }
 
-// credentials reads the password or token for the daemons, and the authority of their certificates.
+// credentials reads the password for the daemons, and the authority of their certificates.
 func (f *Fleet) credentials(o FleetOptions) error {
 	if o.PasswordFile != "" {
 		text, err := os.ReadFile(o.PasswordFile)
@@ -73,15 +71,6 @@ func (f *Fleet) credentials(o FleetOptions) error {
 			return fmt.Errorf("cannot read the password: %w", err)
 		}
 		f.Password, _, _ = strings.Cut(string(text), "\n")
-	}
-	if o.TokenFile != "" {
-		file, err := filepath.Abs(o.TokenFile)
-		if err != nil {
-			return err
-		}
-		if f.Token, err = kube.ReadToken(file); err != nil {
-			return err
-		}
 	}
 	f.TLS = &tls.Config{MinVersion: tls.VersionTLS12, ServerName: o.ServerName}
 	if o.CAFile == "" {
@@ -177,17 +166,13 @@ func daemonsOf(ctx context.Context, o FleetOptions) ([]report.Target, error) {
 	return found, err
 }
 
-// checkClear refuses to send a password or token without TLS: others could read it in the network, and on this host a process
+// checkClear refuses to send a password without TLS: others could read it in the network, and on this host a process
 // that opens the port while the daemon is down would receive it.
 func (f *Fleet) checkClear(o FleetOptions) error {
-	flag, secret := "--user", "password"
-	if o.TokenFile != "" {
-		flag, secret = "--token-file", "token"
-	}
 	for _, t := range f.Targets {
-		if (o.User != "" || o.TokenFile != "") && strings.HasPrefix(t.URL, "http://") {
-			return exit.Usagef("use https:// (for a Service: --ca-file or --tls-server-name), or leave out "+flag+": on the loopback address none is needed",
-				"%s has no TLS, so another process or host could read the %s", t.URL, secret)
+		if o.User != "" && strings.HasPrefix(t.URL, "http://") {
+			return exit.Usagef("use https:// (for a Service: --ca-file or --tls-server-name), or leave out --user: on the loopback address none is needed",
+				"%s has no TLS, so another process or host could read the password", t.URL)
 		}
 	}
 	return nil

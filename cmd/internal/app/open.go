@@ -53,7 +53,7 @@ func CheckConfig(ctx context.Context, cfg config.Config, now time.Time) (notes [
 		return nil, false, err
 	}
 	notes = append(cfg.Notes(), notes...)
-	note, err := checkWeb(ctx, cfg)
+	note, err := checkWeb(cfg)
 	if err != nil {
 		return nil, false, err
 	}
@@ -133,8 +133,6 @@ func CheckCredentials(ctx context.Context, c config.Config, now time.Time) (note
 	for _, err := range lists.CheckCredentials(ctx) {
 		add("", err)
 	}
-	_, err = openAPIServer(ctx, &bounded.Guard{}, c.WebTokenReview, now)
-	add("web.token_review", err)
 	if len(refused) > 0 {
 		return notes, &exit.Error{Code: exit.UsageCode, Err: errors.Join(refused...)}
 	}

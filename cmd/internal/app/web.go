@@ -9,7 +9,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -17,10 +16,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
 	"github.com/orphan-reaper/orphan-reaper/reaper"
-	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/fleet"
 	"github.com/orphan-reaper/orphan-reaper/reaper/fleet/report"
-	"github.com/orphan-reaper/orphan-reaper/reaper/kube"
 )
 
 // serveWeb serves HTTP on the listening addresses until stop is called, which waits for the end.
@@ -39,7 +36,7 @@ func serveWeb(
 		Stuck: func() time.Duration { return d.Stuck(d.Clock.Now().Boot) },
 		Ask:   func(ctx context.Context) (fleet.Asked, error) { return askLook(ctx, asks) },
 	}
-	server := newServer(ctx, cfg, fc)
+	server := newServer(cfg, fc)
 	if err := server.Check(); err != nil {
 		return nil, &exit.Error{Code: exit.UsageCode, Err: err}
 	}
@@ -68,23 +65,20 @@ func publish(d *reaper.Daemon, who report.Report, to func(r *report.Report, err 
 }
 
 // newServer returns a server with the settings of access.
-func newServer(ctx context.Context, cfg config.Config, fc fleet.Config) *fleet.Server {
+func newServer(cfg config.Config, fc fleet.Config) *fleet.Server {
 	if cfg.WebConfigFile != config.None {
 		fc.WebConfig = cfg.WebConfigFile
-	}
-	if cfg.WebTokenReview != config.None {
-		fc.Reviews = fleet.NewReviewer(reviewServer(ctx, cfg.WebTokenReview), fc.Now, fc.Log)
 	}
 	return fleet.New(fc)
 }
 
 // checkWeb checks the web configuration. A file that cannot be read is a note: it may come later.
-func checkWeb(ctx context.Context, cfg config.Config) (note string, err error) {
+func checkWeb(cfg config.Config) (note string, err error) {
 	if cfg.WebConfigFile == config.None {
 		return "", nil
 	}
 	fc := fleet.Config{Metrics: prometheus.NewRegistry(), Now: time.Now, Log: slog.New(slog.DiscardHandler)}
-	err = newServer(ctx, cfg, fc).Check()
+	err = newServer(cfg, fc).Check()
 	if _, ok := errors.AsType[*fs.PathError](err); ok {
 		return "web.config_file: run would not start now: " + err.Error(), nil
 	}
@@ -92,31 +86,6 @@ func checkWeb(ctx context.Context, cfg config.Config) (note string, err error) {
 		return "", &exit.Error{Code: exit.UsageCode, Err: fmt.Errorf("web.config_file: %w", err)}
 	}
 	return "", nil
-}
-
-// reviewServer returns a function that reads which API server reviews tokens. A file that hangs costs one thread.
-func reviewServer(ctx context.Context, which string) func() (*kube.Server, error) {
-	var guard bounded.Guard
-	var mu sync.Mutex // the guard refuses a second call while one runs
-	return func() (*kube.Server, error) {
-		mu.Lock()
-		defer mu.Unlock()
-		return openAPIServer(ctx, &guard, which, time.Now())
-	}
-}
-
-// openAPIServer reads which API server a setting names and with which credentials; nil for none.
-func openAPIServer(ctx context.Context, guard *bounded.Guard, which string, now time.Time) (*kube.Server, error) {
-	return bounded.Try(ctx, guard, "credentials", func() (*kube.Server, error) {
-		switch which {
-		case config.None:
-			return nil, nil // none is an answer, not an error
-		case config.InCluster:
-			return kube.InCluster(now)
-		default:
-			return kube.ReadConfig(which, now)
-		}
-	})
 }
 
 // askTime limits how long a client waits for the daemon's answer. The answer does not wait for the look.

@@ -191,13 +191,6 @@ func (c *Config) checkWeb(p *problems) {
 	if len(c.WebListenAddresses) == 0 && c.WebConfigFile != None {
 		p.add("web.config_file", "web.listen_addresses is empty")
 	}
-	switch {
-	case c.WebTokenReview == None:
-	case len(c.WebListenAddresses) == 0:
-		p.add("web.token_review", "web.listen_addresses is empty")
-	case c.WebConfigFile == None:
-		p.add("web.token_review", "bearer tokens need TLS, and web.config_file names no file")
-	}
 }
 
 // isHost reports whether s is a host that net.Listen accepts. IPv4 may have brackets: a manifest writes "[$(HOST_IP)]:PORT" for

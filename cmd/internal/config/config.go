@@ -43,7 +43,6 @@ type Config struct {
 	MetricsFile                                                  string   // auto, none or a path
 	WebListenAddresses                                           []string // HOST:PORT or systemd, each
 	WebConfigFile                                                string   // none or a path
-	WebTokenReview                                               string   // none, in-cluster or a kubeconfig's path
 	LogLevel                                                     string
 	LogFormat                                                    string // auto, text, json or journal
 

@@ -84,12 +84,12 @@ func TestBadFile(t *testing.T) {
 		{"max_per_look: 99999999999999999999\n", `:1: max_per_look: "99999999999999999999" is not a whole number`},
 		{"log_files: /x\n", `:1: log_files: want a list, such as [A, B]`},
 		{"log_files:\n  - /x\n  - {a: b}\n", `:2: log_files: want one FILE in line 3, found a list or a section`},
-		{"web.token_review: none\n", `:1: unknown key "web.token_review"`},
-		{"token_review: none\n", `:1: unknown key "token_review"`},
+		{"web.config_file: none\n", `:1: unknown key "web.config_file"`},
+		{"config_file: none\n", `:1: unknown key "config_file"`},
 		{"web: true\n", `:1: web: want keys with values, such as "hold: 5m"`},
 		{"web:\n  listen_address: x\n", `:2: unknown key "web.listen_address"`},
 		{"web: {hold: 5m}\n", `:1: unknown key "web.hold"`},
-		{"web: {token_review: none}\nweb: {token_review: none}\n", `:2: key "web" is here a second time, after line 1`},
+		{"web: {config_file: none}\nweb: {config_file: none}\n", `:2: key "web" is here a second time, after line 1`},
 		{"- hold\n", `:1: want keys with values, such as "hold: 5m"`},
 		{"a: b: c\n", `: mapping values are not allowed in this context`},
 		{"hold: 5m\n  mode: x: y\n", `: line 2: mapping values are not allowed in this context`},
@@ -126,12 +126,6 @@ func TestBadFile(t *testing.T) {
 		{"web: {listen_addresses: ['[192.0.2.1:9477']}\n", `:1: web.listen_addresses: "[192.0.2.1:9477": write an IP address of this node, or :9477 for all of them`},
 		{"web: {listen_addresses: ['::1:9477']}\n", `:1: web.listen_addresses: "::1:9477": write an IP address of this node, or :9477 for all of them`},
 		{"web: {config_file: /etc/web.yaml}\n", `:1: web.config_file: web.listen_addresses is empty`},
-		{"web: {token_review: in-cluster}\n", `:1: web.token_review: web.listen_addresses is empty`},
-		{
-			"web: {token_review: in-cluster, listen_addresses: [systemd]}\n",
-			`:1: web.token_review: bearer tokens need TLS, and web.config_file names no file`,
-		},
-		{"web: {token_review: kubernetes, listen_addresses: [systemd], config_file: /w}\n", `:1: web.token_review: "kubernetes" is not an absolute path`},
 		{"kubeconfig: in-cluster\n", `:1: kubeconfig: "in-cluster" is not an absolute path`},
 		{"web: {listen_addresses: [systemd], config_file: web.yaml}\n", `:1: web.config_file: "web.yaml" is not an absolute path`},
 		{"runtime_endpoint: none\n", `:1: runtime_endpoint: none works only with --node-namespaces self`},
@@ -288,13 +282,13 @@ func TestCommandLine(t *testing.T) {
 	AddFlags(set, in.Given)
 	if err := set.Parse([]string{
 		"--metrics-file", "none", "--log-level", "debug", "--log-format", "json", "--hold", "3s", "--hold", "1s", "--mode", "enforce", "--settle", "300s",
-		"--runtime-endpoint", "none", "--log-file", "a", "--log-file", "/b b", "--state-dir", "../state", "--web-token-review", "in-cluster",
+		"--runtime-endpoint", "none", "--log-file", "a", "--log-file", "/b b", "--state-dir", "../state", "--web-listen-address", "systemd",
 		"--retention", "60m", "--cgroup-root", "/cg", "--root-dir", "/var/lib/kubelet",
 	}); err != nil {
 		t.Fatal(err)
 	}
 	want := "--config '" + dir + "/my c.yaml' --root-dir /var/lib/kubelet --hold 1s --state-dir " + filepath.Join(dir, "../state") +
-		" --log-file " + dir + "/a --log-file '/b b' --runtime-endpoint none --metrics-file none --web-token-review in-cluster"
+		" --log-file " + dir + "/a --log-file '/b b' --runtime-endpoint none --metrics-file none --web-listen-address systemd"
 	if got := in.CommandLine(); got != want {
 		t.Errorf("%s\nwant\n%s", got, want)
 	}

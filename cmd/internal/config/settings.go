@@ -14,11 +14,10 @@ import (
 
 // Words that replace a setting's value.
 const (
-	Auto      = "auto"       // the program finds the value
-	None      = "none"       // there is no value
-	Self      = "self"       // this process's own namespaces are the node's
-	InCluster = "in-cluster" // the service account of the pod in which the program runs
-	Systemd   = "systemd"    // the sockets that systemd opens
+	Auto    = "auto"    // the program finds the value
+	None    = "none"    // there is no value
+	Self    = "self"    // this process's own namespaces are the node's
+	Systemd = "systemd" // the sockets that systemd opens
 )
 
 // Values of Mode and APIUnreachable.
@@ -110,9 +109,6 @@ func settings(c *Config) []Setting {
 			&c.WebListenAddresses),
 		text("web-config-file", "FILE", None, "Prometheus' web configuration: TLS, passwords, client certificates",
 			&c.WebConfigFile).or(None).at("web.config_file"),
-		text("web-token-review", "WHERE", None,
-			"the API server that checks bearer tokens and their rights: none, in-cluster for a pod's service account, or a kubeconfig",
-			&c.WebTokenReview).or(None, InCluster).at("web.token_review"),
 		choice("log-level", "LEVEL", "info", "debug, info, warn or error", &c.LogLevel,
 			"debug", "info", "warn", "error").live(),
 		choice("log-format", "FORMAT", Auto, "auto, text, json or journal; auto depends on where it runs",

@@ -125,7 +125,7 @@ func TestHelmTest(t *testing.T) {
 	for name, args := range values(t) {
 		all := rendered(t, args...)
 		pods := kinds[*corev1.Pod](all)
-		if len(pods) != map[bool]int{false: 1}[name == "enforce-tls"] {
+		if len(pods) != map[bool]int{false: 1}[name == "enforce-tls" || name == "sweep"] {
 			t.Errorf("%s: %d pods", name, len(pods))
 		}
 		for _, pod := range pods {

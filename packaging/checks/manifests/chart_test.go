@@ -32,12 +32,6 @@ func TestLint(t *testing.T) {
 // granted has the rules of each role that the chart may have, by what follows the release's name.
 var granted = map[string][]rbacv1.PolicyRule{
 	"": {{APIGroups: []string{""}, Resources: []string{"nodes/pods", "nodes/metrics", "nodes/healthz"}, Verbs: []string{"get"}}},
-	"-review": {
-		{APIGroups: []string{"authentication.k8s.io"}, Resources: []string{"tokenreviews"}, Verbs: []string{"create"}},
-		{APIGroups: []string{"authorization.k8s.io"}, Resources: []string{"subjectaccessreviews"}, Verbs: []string{"create"}},
-	},
-	"-sweep": {{NonResourceURLs: []string{"/v1/sweep"}, Verbs: []string{"post"}}},
-	"-read":  {{NonResourceURLs: []string{"/v1/orphans"}, Verbs: []string{"get"}}},
 }
 
 // TestRights: with all values every pod has the security context of docs/fleet.md, mounts what it lists and
@@ -91,7 +85,7 @@ func TestRights(t *testing.T) {
 	}
 }
 
-// bound: the daemon's account has the roles that are for it, and the role for people is bound to no account by the chart.
+// bound: each role is bound to the one account that it is for.
 func bound(t *testing.T, name string, all []metav1.Object) {
 	t.Helper()
 	check := func(binding string, to rbacv1.RoleRef, subjects []rbacv1.Subject) {
@@ -99,7 +93,7 @@ func bound(t *testing.T, name string, all []metav1.Object) {
 		if to.Name == "orphan-reaper-sweep" {
 			account.Name += "-sweep" // the Job's account, and not the daemons'
 		}
-		if to.Name != binding || to.Name == "orphan-reaper-read" || !reflect.DeepEqual(subjects, []rbacv1.Subject{account}) {
+		if to.Name != binding || !reflect.DeepEqual(subjects, []rbacv1.Subject{account}) {
 			t.Errorf("%s: %s gives %s to %+v", name, binding, to.Name, subjects)
 		}
 	}
@@ -349,8 +343,7 @@ func TestSchema(t *testing.T) {
 		"sweep.schedule=daily":                                                "/sweep/schedule",
 		"sweep.tlsServerName=":                                                "/sweep/tlsServerName",
 		"sweep.maxBreakers=-1":                                                "/sweep/maxBreakers",
-		"sweep.enabled=true":                                                  "sweep.enabled takes web.tokenReview=true",
-		"web.tokenReview=true":                                                "web.tokenReview takes web.expose=true, and web.certificate or a web.configSecret",
+		"sweep.enabled=true":                                                  "sweep.enabled takes web.expose=true, a web.configSecret with TLS",
 		"dashboard.enable=true":                                               "enable",
 		"dashboard.labels=grafana":                                            "/dashboard/labels",
 		"appArmorProfile.type=none":                                           "/appArmorProfile/type",
@@ -382,12 +375,12 @@ func TestProbes(t *testing.T) {
 		listens := slices.Contains(c.Args, fmt.Sprintf("--web-listen-address=127.0.0.1:%d", port.ContainerPort))
 		p := c.ReadinessProbe
 		ok := p.HTTPGet != nil && p.HTTPGet.Host == "127.0.0.1" && p.HTTPGet.Path == "/readyz" && p.HTTPGet.Port.StrVal == port.Name
-		if name == "sweep" || name == "certificate" {
+		if name == "certificate" {
 			ok = ok && p.HTTPGet.Scheme == corev1.URISchemeHTTPS
 		} else {
 			ok = ok && p.HTTPGet.Scheme == ""
 		}
-		if name == "enforce-tls" {
+		if name == "enforce-tls" || name == "sweep" {
 			ok = p.HTTPGet == nil && p.TCPSocket.Host == "127.0.0.1" && p.TCPSocket.Port.StrVal == port.Name
 		}
 		if !ok || !listens {

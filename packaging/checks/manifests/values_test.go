@@ -10,8 +10,8 @@ import (
 
 // What some values need in order to have an effect.
 const (
-	reviews    = "web.expose=true,web.configSecret=web,web.tokenReview=true,"
-	sweeps     = reviews + "sweep.enabled=true,"
+	passwords  = "web.expose=true,web.configSecret=web,sweep.passwordSecret=pw,"
+	sweeps     = passwords + "sweep.enabled=true,"
 	podMonitor = "web.expose=true,podMonitor.enabled=true,"
 )
 
@@ -51,8 +51,8 @@ var effects = []struct{ given, set, text string }{
 	{"", "web.configSecret=web", "secret: {name: web}"},
 	{"", "web.certificate=helm", "kind: Secret\n"},
 	{"web.certificate=cert-manager,", "web.issuerRef.name=corporate", "name: corporate\n"},
-	{"web.expose=true,web.configSecret=web,", "web.tokenReview=true", "- --web-token-review=in-cluster\n"},
-	{reviews, "sweep.enabled=true", "kind: CronJob\n"},
+	{passwords, "sweep.enabled=true", "kind: CronJob\n"},
+	{sweeps, "sweep.passwordSecret=other", "secret: {name: other,"},
 	{sweeps, "sweep.schedule=@daily", `schedule: "@daily"`},
 	{sweeps, "sweep.caSecret=ca", "secret: {name: ca,"},
 	{sweeps, "sweep.tlsServerName=nodes", "- --tls-server-name=nodes\n"},

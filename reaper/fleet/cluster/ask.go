@@ -53,7 +53,6 @@ type Client struct {
 	Patience       time.Duration // time limit of a request
 	TLS            *tls.Config   // nil: the system's authorities
 	User, Password string        // "" for none
-	Token          string        // a bearer token, or ""
 }
 
 // List asks each target for its report. It calls each with one report at a time, in no order. With an error the report
@@ -174,7 +173,7 @@ var errNoAnswer = errors.New("no answer in time")
 func (c *Client) ask(ctx context.Context, t report.Target, method, path string, answer any) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, c.Patience, errNoAnswer)
 	defer cancel()
-	a := kube.NewAsker(t.URL, c.Token, c.TLS)
+	a := kube.NewAsker(t.URL, "", c.TLS)
 	defer a.Close()
 	if c.User != "" {
 		a.SetBasicAuth(c.User, c.Password)
