@@ -197,7 +197,7 @@ func (d *Daemon) Read(line parsers.Line) {
 		return
 	}
 	d.Meter.Sighting(s.Report)
-	d.next.sighted(reported.Claim{Sighting: s, At: d.Clock.Now(), Lines: 1, Bytes: len(line.Text) + 1})
+	d.next.sighted(reported.Claim{Sighting: s, At: d.Clock.Now(), Lines: 1})
 }
 
 // handle logs how a pass ended, and schedules the next one.

@@ -47,8 +47,7 @@ func quietNode(t *testing.T) (*fakeNode, policy.Rules) {
 	return n, rules
 }
 
-// TestQuietCutOff kills the process at each step: the record is logged once or twice, and the table of days counts
-// the pod once.
+// TestQuietCutOff kills the process at each step: the record is logged once or twice, and the pod is then forgotten.
 func TestQuietCutOff(t *testing.T) {
 	for cut := 1; ; cut++ {
 		n, rules := quietNode(t)
@@ -61,7 +60,7 @@ func TestQuietCutOff(t *testing.T) {
 			t.Errorf("cut at %d: logged %+v", cut, logged)
 		}
 		saved, _ := n.files["quiet"].(reported.Messages)
-		if len(saved.Pods) != 0 || len(saved.Days) != 1 || saved.Days[0].Pods != 1 || saved.Days[0].Lines != 5 {
+		if len(saved.Pods) != 0 {
 			t.Errorf("cut at %d: saved %+v", cut, saved)
 		}
 		if whole {

@@ -167,7 +167,6 @@ func TestPipe(t *testing.T) {
 		{[]string{"scan", "-o", "json"}, 3, 1},
 		{[]string{"version"}, 0, 1},
 		{[]string{"doctor"}, 3, 1},
-		{[]string{"report"}, 0, 1},
 		{[]string{"doctor", "-o", "json"}, 3, 1},
 		{[]string{"parse"}, 0, 1},
 		{[]string{"completion", "bash"}, 0, 1},

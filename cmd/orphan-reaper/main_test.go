@@ -66,7 +66,7 @@ func nodeFlags(dir string) []string {
 
 // runOnNode runs the program in this process on the node below dir. Commands that use no node get no flags.
 func runOnNode(dir string, args []string, stdin io.Reader, stdout, stderr io.Writer, env func(string) string) int {
-	uses := []string{"doctor", "run", "scan", "explain", "sweep", "report", "quarantine", "config"}
+	uses := []string{"doctor", "run", "scan", "explain", "sweep", "quarantine", "config"}
 	at := slices.IndexFunc(args, func(arg string) bool { return slices.Contains(uses, arg) })
 	if at >= 0 && args[0] != "fleet" && args[0] != "help" && !slices.Contains(args, "--as") {
 		if !filepath.IsAbs(dir) || dir == "/" {

@@ -55,7 +55,7 @@ func newRootCommand(a *cli) *cobra.Command {
 	root.AddCommand(
 		a.withProgress(newDoctorCommand(a)), newRunCommand(a), a.withProgress(newScanCommand(a)), a.withProgress(newExplainCommand(a)),
 		a.withProgress(newSweepCommand(a)), a.withProgress(newUnmountCommand(a)), a.withProgress(newParseCommand(a)),
-		newReportCommand(a), newQuarantineCommand(a), newFleetCommand(a), newConfigCommand(a), newVersionCommand(a), newCompletionCommand(a),
+		newQuarantineCommand(a), newFleetCommand(a), newConfigCommand(a), newVersionCommand(a), newCompletionCommand(a),
 	)
 	completeChoices(root)
 	root.SetHelpCommand(&cobra.Command{Use: "help [COMMAND]", Short: "Show a command's help", Args: cobra.ArbitraryArgs, RunE: helpCommand})

@@ -2,12 +2,8 @@ package state
 
 import (
 	"bufio"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"log/slog"
-
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy/summary"
 )
 
 // compactIfLarge drops old records if the ledger is larger than compactAt, and sets the next limit.
@@ -22,8 +18,7 @@ func (s *Store) compactIfLarge() error {
 
 // compact rewrites the ledger without records that are in the journal and not among the last KeepRecords. It keeps all
 // records of an entry that is in quarantine or was restored, intents of unmounts without an outcome, and the last records
-// of the breaker, so that folding the rest has the same result. It saves the sums by day first. The caller holds the
-// append lock; other processes notice the new file at their next append.
+// of the breaker, so that folding the rest has the same result. The caller holds the append lock; other processes notice the new file at their next append.
 func (s *Store) compact() error {
 	keep, bytes, err := s.kept()
 	if err != nil {
@@ -35,9 +30,6 @@ func (s *Store) compact() error {
 	}
 	if err := s.sent.Sync(); err != nil {
 		return fmt.Errorf("cannot sync the marker of sent records: %w", err)
-	}
-	if err := s.saveDays(); err != nil {
-		return err
 	}
 	before := s.ledger.size
 	err = s.replace(ledgerFile, func(f File) error {
@@ -82,46 +74,4 @@ func (s *Store) kept() (keep map[int64]bool, bytes int64, err error) {
 		n++
 	}
 	return keep, bytes, nil
-}
-
-// daysName is the value with the sums by day of the dropped records.
-const daysName = "days"
-
-// Days returns the sums by day of all records, including dropped ones. Each record counts once, since the table has the
-// number of its last record.
-func (s *Store) Days() (summary.Table, error) {
-	var table summary.Table
-	if _, err := s.Load(daysName, &table); err != nil {
-		return table, err
-	}
-	return table, s.addTo(&table)
-}
-
-func (s *Store) addTo(table *summary.Table) error {
-	for r, err := range s.records(0) {
-		if err != nil {
-			return err
-		}
-		table.Add(r.Record)
-	}
-	return nil
-}
-
-// saveDays saves the sums of all records before some are dropped. It replaces a damaged table. The caller holds the
-// append lock.
-func (s *Store) saveDays() error {
-	var table summary.Table
-	if _, err := s.read(daysName+".json", &table); errors.Is(err, errDamaged) {
-		table = summary.Table{}
-	} else if err != nil {
-		return err
-	}
-	if err := s.addTo(&table); err != nil {
-		return err
-	}
-	b, err := json.Marshal(table)
-	if err != nil {
-		return err
-	}
-	return s.writeFile(daysName+".json", b)
 }

@@ -273,9 +273,3 @@ func (s *Store) BreakerOpen() bool {
 	_, open := s.Breaker()
 	return open
 }
-
-// New reports whether the directory has not been used yet, or does not exist.
-func (s *Store) New() bool {
-	_, err := s.root.Lstat(ledgerFile)
-	return errors.Is(err, fs.ErrNotExist)
-}

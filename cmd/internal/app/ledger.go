@@ -8,7 +8,6 @@ import (
 	"maps"
 	"os"
 	"slices"
-	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
@@ -18,8 +17,6 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/cni/remove"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/decide"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy/reported"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy/summary"
 	"github.com/orphan-reaper/orphan-reaper/reaper/removal"
 	"github.com/orphan-reaper/orphan-reaper/reaper/state"
 )
@@ -89,34 +86,6 @@ func LastOutcome(cfg config.Config, uid parsers.PodUID) (policy.Record, error) {
 		}
 	}
 	return policy.Record{}, nil
-}
-
-// Reported holds the state directory's records of a range of days.
-type Reported struct {
-	Account summary.Account
-	Entries []policy.EntryState // of the quarantine
-	Memory  decide.Memory       // of the last look that found a change
-}
-
-// Report returns what was done on this node since a day. A state directory without records is an error.
-func Report(cfg config.Config, from, now time.Time) (Reported, error) {
-	return reading(cfg, func(s *state.Store) (Reported, error) {
-		if s.New() {
-			return Reported{}, exit.Failf("has the daemon run on this node? --state-dir names the directory where it is another",
-				"no records in %s: no orphan-reaper has written to it", cfg.StateDir)
-		}
-		table, err := s.Days()
-		if err != nil {
-			return Reported{}, fmt.Errorf("cannot sum up the records: %w", err)
-		}
-		var messages reported.Messages
-		if _, err := s.Load("quiet", &messages); err != nil {
-			return Reported{}, err
-		}
-		r := Reported{Account: summary.AccountOf(table, messages, from, now), Entries: policy.Listed(s.Entries())}
-		_, err = s.Load("holds", &r.Memory)
-		return r, err
-	})
 }
 
 // quarantined is the saved path of the quarantine with the ledger's entries.

@@ -13,8 +13,6 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/cni"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy/decide"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy/reported"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/summary"
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
@@ -149,23 +147,6 @@ func busyHistory() []policy.Record {
 	return []policy.Record{r}
 }
 
-func busyNodeReport() NodeReport {
-	day := func(ago int) string { return screenNow.AddDate(0, 0, -ago).Format(time.DateOnly) }
-	table := summary.Table{Seq: 900, Since: screenNow.AddDate(0, 0, -12), Days: []summary.Day{
-		{Day: day(11), Done: summary.Done{
-			Parked: 2044, Removed: 2040, PutBack: 1, Cleared: 3, CNIFiles: 30, Addresses: 10, CNIBack: 2, Entries: 60000, Bytes: 12 << 30, Failed: 1,
-		}},
-		{Day: day(1), Done: summary.Done{Parked: 1, Removed: 1, Entries: 5, Bytes: 4096}},
-	}}
-	lines := reported.Messages{
-		Days: []reported.Day{{Day: day(11), First: screenNow.AddDate(0, 0, -11), Pods: 2, Lines: 43200, Bytes: 43200 * 310}},
-		Pods: map[parsers.PodUID]reported.PodLines{uidMounted: {Lines: 120, Bytes: 120 * 310, Last: ago(2 * time.Second)}},
-	}
-	from := screenNow.AddDate(0, 0, -30)
-	kept := decide.Memory{Recorded: map[parsers.PodUID]string{uidMounted: "keep in-use mounted", uidHold: "wait hold"}, Looked: ago(9 * time.Minute)}
-	return NewNodeReport(summary.AccountOf(table, lines, from, screenNow), busyReport().Entries, kept, busyContext())
-}
-
 // screens returns all screens of the busy node, each with the struct for JSON.
 func screens() map[string]struct {
 	model any
@@ -180,7 +161,6 @@ func screens() map[string]struct {
 	archives := []cni.ArchiveState{{Name: "cni-20261120-001415-000", At: ago(3 * time.Hour), Files: 2048, Bytes: 3 << 20}}
 	list := NewQuarantine(busyReport().Entries, archives, &policy.Record{Kind: policy.KindBreaker, UID: uidElder, At: ago(5 * time.Hour)}, c)
 	outcome := policy.Outcome{Action: policy.Action{Kind: policy.PutBack, UID: uidHeld, Entry: uidHeld}, Result: policy.Done}
-	node := busyNodeReport()
 	many := healthyNode()
 	doctored["many"](&many)
 	doctor := NewDoctor(many, c)
@@ -199,7 +179,6 @@ func screens() map[string]struct {
 		"restore": {NewRestored(NewOutcomes([]policy.Outcome{outcome}), cni.Restored{}), func(p *Printer) {
 			p.Restored(c, busyReport().Entries[0], outcome, cni.Restored{})
 		}},
-		"report": {node, func(p *Printer) { WriteNodeReport(p, &node) }},
 	}
 }
 

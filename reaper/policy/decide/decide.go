@@ -155,8 +155,6 @@ func (d *Ruling) remember(c Case) {
 		maps.Copy(m.Holds, c.Memory.Holds)
 		maps.Copy(m.Recorded, c.Memory.Recorded)
 		maps.Copy(m.Refused, c.Memory.Refused)
-	} else {
-		m.Looked = c.Look.At
 	}
 	for p := range policy.At(d.Pods, policy.InPlace, policy.InRuntime) {
 		delete(m.Holds, p.UID)

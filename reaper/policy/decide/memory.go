@@ -16,8 +16,6 @@ type Memory struct {
 	Holds map[parsers.PodUID]policy.Hold `json:"holds"`
 	// Recorded is the last refusal that was recorded of a pod: it is recorded again only when it changes.
 	Recorded map[parsers.PodUID]string `json:"told"`
-	// Looked is when the look was that saw all pods and left this, for display.
-	Looked policy.Instant `json:"looked,omitzero"`
 	// Names are those of the pods that have a directory, if they are known.
 	Names map[parsers.PodUID]policy.PodName `json:"names,omitempty"`
 	// Static are the pods among them that were seen to be static ones.

@@ -17,8 +17,7 @@ type Claim struct {
 	Sighting parsers.Sighting
 	At       policy.Instant // when we read it
 	// Lines is how many lines the claim stands for, of which Sighting is the last; 0 where they are not counted.
-	// Bytes is the sum of their lengths.
-	Lines, Bytes int
+	Lines int
 	// Dropped marks that a tear-down error found no space at that time, by trusted fields or not. The claim is about no pod.
 	Dropped bool
 }
@@ -158,11 +157,11 @@ func (g *Claims) Add(c Claim) {
 		return
 	}
 	last, known := g.of[key]
-	lines, bytes := c.Lines+last.Lines, c.Bytes+last.Bytes
+	lines := c.Lines + last.Lines
 	if known && c.Written().Boot < last.Written().Boot {
 		c = last
 	}
-	c.Lines, c.Bytes = lines, bytes
+	c.Lines = lines
 	used := g.rooms[which]
 	used.bytes += c.Size()
 	if known {

@@ -55,7 +55,7 @@ func TestClaimsFlood(t *testing.T) {
 func TestClaimsLast(t *testing.T) {
 	s := testkit.DeadPod()
 	line := func(ago time.Duration, change func(*parsers.Sighting)) Claim {
-		c := Claim{At: s.Ago(ago), Lines: 1, Bytes: 300, Sighting: parsers.Sighting{UID: testkit.PodUID, PID: 812, Trusted: true, Whole: true, Time: s.Ago(ago).Wall}}
+		c := Claim{At: s.Ago(ago), Lines: 1, Sighting: parsers.Sighting{UID: testkit.PodUID, PID: 812, Trusted: true, Whole: true, Time: s.Ago(ago).Wall}}
 		change(&c.Sighting)
 		return c
 	}
@@ -85,7 +85,7 @@ func TestClaimsLast(t *testing.T) {
 			t.Fatalf("%d claims: %+v, then %+v", len(got), want, got)
 		}
 	}
-	if age, ok := s.Now.Since(want[0].At); !ok || age != time.Hour || want[0].Lines != 2 || want[0].Bytes != 600 {
+	if age, ok := s.Now.Since(want[0].At); !ok || age != time.Hour || want[0].Lines != 2 {
 		t.Errorf("the claim is %v old and counts %d lines", age, want[0].Lines)
 	}
 }

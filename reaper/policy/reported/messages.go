@@ -10,12 +10,12 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// Housekeeping is how often a kubelet names an orphan: housekeepingPeriod of every release from 1.4 to 1.36.
-const Housekeeping = 2 * time.Second
+// housekeeping is how often a kubelet names an orphan: housekeepingPeriod of every release from 1.4 to 1.36.
+const housekeeping = 2 * time.Second
 
 const (
 	// fewestRuns is the shortest silence that counts: five housekeeping runs.
-	fewestRuns = 5 * Housekeeping
+	fewestRuns = 5 * housekeeping
 	// teardownSilence is longer than the longest time between two tries to tear a volume down.
 	teardownSilence = 5 * time.Minute
 	// insists is how long a kubelet has to report a pod whose directory is gone until that is recorded.
@@ -24,8 +24,6 @@ const (
 	between = time.Minute
 	// mostCounted bounds the pods that are counted. A kubelet has a few thousand directories at the most.
 	mostCounted = 4096
-	// mostDays bounds the table, some 60 bytes a day.
-	mostDays = 400
 	// mostNamed is how many pods a record about several of them names.
 	mostNamed = 16
 )
@@ -39,8 +37,6 @@ type Messages struct {
 	Pods map[parsers.PodUID]PodLines `json:"pods,omitempty"`
 	// Recorded is when it was last recorded that a message stopped.
 	Recorded policy.Instant `json:"told,omitzero"`
-	// Days sums up the messages that stopped, the oldest first, one for each day on which one did.
-	Days []Day `json:"days,omitempty"`
 }
 
 // PodLines counts the kubelet's lines about one pod.
@@ -48,7 +44,6 @@ type PodLines struct {
 	policy.PodName
 
 	Lines int64          `json:"lines"`
-	Bytes int64          `json:"bytes,omitempty"`
 	Last  policy.Instant `json:"last"` // when the last of them was written
 	// Named is true where one of the lines named the pod as an orphan. Teardown is true where the last
 	// one was about a volume that cannot be torn down.
@@ -60,19 +55,10 @@ type PodLines struct {
 	Gone policy.Instant `json:"gone,omitzero"`
 }
 
-// Day sums up the messages that stopped on one day of UTC.
-type Day struct {
-	Day   string    `json:"day"`   // 2006-01-02
-	First time.Time `json:"first"` // when the first of them stopped
-	Pods  int64     `json:"pods"`
-	Lines int64     `json:"lines"`
-	Bytes int64     `json:"bytes,omitempty"`
-}
-
 // Clone returns a copy that can be changed without changing m.
 func (m *Messages) Clone() Messages {
 	c := *m
-	c.Pods, c.Days = maps.Clone(m.Pods), slices.Clone(m.Days)
+	c.Pods = maps.Clone(m.Pods)
 	return c
 }
 
@@ -97,7 +83,6 @@ func (m *Messages) Count(claims ...Claim) {
 			s.Last, s.Teardown = at, teardown
 		}
 		s.Lines += int64(c.Lines)
-		s.Bytes += int64(c.Bytes)
 		s.Named = s.Named || !teardown
 		m.Pods[uid] = s
 	}
@@ -198,8 +183,7 @@ func (s *PodLines) left(r policy.Rules, now policy.Instant) (time.Duration, bool
 	return enough - silent, true
 }
 
-// stop returns the one record of all messages that have stopped, counts them among those of their days, and forgets
-// them.
+// stop returns the one record of all messages that have stopped, and forgets them.
 func (m *Messages) stop(ended []parsers.PodUID, now policy.Instant) policy.Record {
 	rec := policy.Record{Kind: policy.KindQuiet, At: now, PodCount: int64(len(ended))}
 	for _, uid := range ended {
@@ -215,25 +199,6 @@ func (m *Messages) stop(ended []parsers.PodUID, now policy.Instant) policy.Recor
 		case len(rec.Pods) < mostNamed:
 			rec.Pods = append(rec.Pods, cmp.Or(policy.FullName(s.Namespace, s.Name), string(uid)))
 		}
-		m.addDay(s.Last.Wall.UTC(), s)
 	}
 	return rec
-}
-
-func (m *Messages) addDay(at time.Time, s PodLines) {
-	day := at.Format(time.DateOnly)
-	i, found := slices.BinarySearchFunc(m.Days, day, func(d Day, day string) int { return cmp.Compare(d.Day, day) })
-	if !found {
-		m.Days = slices.Insert(m.Days, i, Day{Day: day, First: at})
-	}
-	d := &m.Days[i]
-	d.Pods++
-	d.Lines += s.Lines
-	d.Bytes += s.Bytes
-	if at.Before(d.First) {
-		d.First = at
-	}
-	if more := len(m.Days) - mostDays; more > 0 {
-		m.Days = slices.Delete(m.Days, 0, more)
-	}
 }

@@ -24,7 +24,7 @@ func uid(i int) parsers.PodUID {
 
 // lines returns a claim of n lines about pod i, the last of them at that time.
 func lines(i, n int, when time.Duration, report parsers.Report) Claim {
-	return Claim{Sighting: parsers.Sighting{UID: uid(i), Report: report}, At: at(when), Lines: n, Bytes: 300 * n}
+	return Claim{Sighting: parsers.Sighting{UID: uid(i), Report: report}, At: at(when), Lines: n}
 }
 
 func here(is ...int) []policy.Judged {
@@ -84,9 +84,6 @@ func TestQuiet(t *testing.T) {
 		if recs := due(t, &m, time.Hour); recs != nil || len(m.Pods) != 0 {
 			t.Errorf("%s: recorded twice: %+v", name, recs)
 		}
-		if len(m.Days) != 1 || m.Days[0] != (Day{"2026-03-01", last, 1, want, 300 * want}) {
-			t.Errorf("%s: %+v", name, m.Days)
-		}
 	}
 }
 
@@ -126,7 +123,7 @@ func TestQuietTogether(t *testing.T) {
 	if recs = due(t, &m, 7*time.Minute+time.Second); len(recs) != 1 || recs[0].UID != uid(40) {
 		t.Errorf("%+v", recs)
 	}
-	if len(m.Pods) != 1 || m.Days[0].Pods != 40 || m.Days[0].Lines != 39*50+7 {
+	if len(m.Pods) != 1 {
 		t.Errorf("%+v", m)
 	}
 }
@@ -144,7 +141,7 @@ func TestQuietNoNews(t *testing.T) {
 	}
 }
 
-// TestQuietBounds checks that the number of pods and the table of days are bounded.
+// TestQuietBounds checks that the number of pods is bounded.
 func TestQuietBounds(t *testing.T) {
 	var m Messages
 	for i := range mostCounted + 10 {
@@ -152,16 +149,6 @@ func TestQuietBounds(t *testing.T) {
 	}
 	if len(m.Pods) != mostCounted {
 		t.Errorf("%d pods", len(m.Pods))
-	}
-	m = Messages{}
-	for day := range mostDays + 10 {
-		start := time.Duration(day) * 24 * time.Hour
-		m.Count(lines(day, 1, start, parsers.ReportOther))
-		m.Update(nil, at(start))
-		due(t, &m, start+time.Hour)
-	}
-	if len(m.Days) != mostDays || m.Days[mostDays-1].First != at((mostDays+9)*24*time.Hour).Wall {
-		t.Errorf("%d days, the last is %+v", len(m.Days), m.Days[len(m.Days)-1])
 	}
 }
 
@@ -184,8 +171,8 @@ func TestQuietInsists(t *testing.T) {
 		!recs[0].Gone.Equal(at(time.Second).Wall) {
 		t.Errorf("%+v", recs)
 	}
-	if recs := due(t, &m, time.Hour); recs != nil || m.Days != nil {
-		t.Errorf("recorded twice, or counted as quiet: %+v, %+v", recs, m.Days)
+	if recs := due(t, &m, time.Hour); recs != nil {
+		t.Errorf("recorded twice: %+v", recs)
 	}
 }
 

@@ -4,7 +4,6 @@
 //     counts the lines of the logs for it, forged ones too.
 //   - CountPods: how many pods of a look are in which state. One doubt about a pod is a doubt about the number, which
 //     is then not given.
-//   - AccountOf: what was done by day, from the Table that is folded from the ledger's records.
 //
 // It judges nothing again, and no verdict rests on it: policy does not import it. Like all of policy it makes no system
 // call and reads no clock.
