@@ -60,6 +60,10 @@ install: ## Put the built binary into /usr/local/sbin and the unit into /etc/sys
 uninstall: ## Take away what install put there; state, configuration and quarantine stay
 	rm -f $(DESTDIR)/usr/local/sbin/orphan-reaper $(DESTDIR)/etc/systemd/system/orphan-reaper.service
 
+.PHONY: node
+node: ## Build bin/node, which makes a node to try things on
+	go build -trimpath -buildvcs=false -tags=grpcnotrace,nethttpomithttp2 -o bin/node ./testdata/node
+
 .PHONY: demo
 demo: program ## Show the daemon at work on a node made for it, without root
 	@sh testdata/demo/run.sh $(PROGRAM)
@@ -280,7 +284,7 @@ check: test lint demo ## All that a change must pass; .ci/run runs lint-chart, t
 lint: $(LINT) ## Check the layers, the bans and the style
 	$(LINT) config verify
 	$(LINT) run ./...
-	go vet ./...
+	go vet ./... ./testdata/canary ./testdata/node/...
 	go fix -diff ./...
 	go mod tidy -diff
 

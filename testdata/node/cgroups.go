@@ -1,10 +1,10 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 )
@@ -108,19 +108,9 @@ func (c cgroups) files(dir string, own bool, pid int) error {
 
 // remove removes a cgroup with all below it. That is what rmdir(2) does to a real one.
 func (c cgroups) remove(path string) error {
+	var all error
 	for _, dir := range c.dirs(path) {
-		var all []string
-		_ = filepath.WalkDir(dir, func(path string, _ os.DirEntry, err error) error {
-			if err == nil {
-				all = append(all, path)
-			}
-			return nil // it may be absent
-		})
-		for _, path := range slices.Backward(all) {
-			if err := os.Remove(path); err != nil {
-				return err
-			}
-		}
+		all = errors.Join(all, removeTree(dir))
 	}
-	return nil
+	return all
 }

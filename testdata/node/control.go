@@ -13,43 +13,49 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// controls are the commands of NODE_CTL, with their arguments. Times are Go's durations.
-var controls = []struct {
+type control struct {
 	name, args string
 	do         func(n *node, line, args string) error
-}{
-	// adds a pod: a line of FILE
-	{"pod", "NAME UID STATE [WORD…]", (*node).ctlPod},
-	// ends its sandbox, containers, cgroup and place in the kubelet's list; the directory stays
-	{"gone", "NAME", (*node).ctlGone},
-	// starts it again in the kubelet's order: list, cgroup, emptyDir in what lies there, after the time the sandbox
-	{"return", "NAME [TIME]", (*node).ctlReturn},
-	// begins a NodePublish, which writes vol_data.json and after the time mounts the volume
-	{"publish", "NAME TIME", (*node).ctlPublish},
-	// ends the pod's mounts, also those elsewhere
-	{"unmount", "NAME", (*node).ctlUnmount},
-	// the kubelet: restart starts another process, v sets what /debug/flags/v sets
-	{"kubelet", "stop|start|restart|v NUMBER", (*node).ctlKubelet},
-	// starts another kubelet, with a root directory that is made if it is absent. It logs as the first does, with --log
-	// journal to a unit of its own, and to kubelet2.log beside NODE_LOG
-	{"kubelet2", "ROOT", (*node).ctlKubelet2},
-	// starts a process in a pod's cgroup that looks as this kubelet and reports every pod in a file, fake-kubelet.log
-	{"fake-kubelet", "", (*node).ctlFakeKubelet},
-	// empty: it lists nothing; hang: it accepts connections and does not answer
-	{"runtime", "stop|hang|empty|start", (*node).ctlRuntime},
-	// starts another runtime without pods at another usual socket
-	{"runtime2", "start|hang", (*node).ctlRuntime2},
-	// off: there is no socket; initializing: the kubelet does not know all its sources yet
-	{"podsapi", "off|hang|initializing|on", (*node).ctlPodsAPI},
-	// another program writes a line into the kubelet's log
-	{"log", "TEXT", func(n *node, _, text string) error { return n.other(text) }},
-	// the kubelet prints an error with TEXT raw; \n in it is a newline and \0 a NUL (the echo of some shells replaces
-	// these, so use printf '%s\n')
-	{"quote", "TEXT", (*node).ctlQuote},
-	// another boot ID and another /run, which is made now
-	{"boot", "", (*node).ctlBoot},
-	// sets the clock that the kubelet's lines have ahead of the machine's, or behind
-	{"clock", "SECONDS", (*node).ctlClock},
+}
+
+func (c control) usage() string { return strings.TrimSpace(c.name + " " + c.args) }
+
+// controls returns the commands of NODE_CTL with their arguments. Times are Go's durations.
+func controls() []control {
+	return []control{
+		// adds a pod: a line of FILE
+		{"pod", "NAME UID STATE [WORD…]", (*node).ctlPod},
+		// ends its sandbox, containers, cgroup and place in the kubelet's list; the directory stays
+		{"gone", "NAME", (*node).ctlGone},
+		// starts it again in the kubelet's order: list, cgroup, emptyDir in what lies there, after the time the sandbox
+		{"return", "NAME [TIME]", (*node).ctlReturn},
+		// begins a NodePublish, which writes vol_data.json and after the time mounts the volume
+		{"publish", "NAME TIME", (*node).ctlPublish},
+		// ends the pod's mounts, also those elsewhere
+		{"unmount", "NAME", (*node).ctlUnmount},
+		// the kubelet: restart starts another process, v sets what /debug/flags/v sets
+		{"kubelet", "stop|start|restart|v NUMBER", (*node).ctlKubelet},
+		// starts another kubelet, with a root directory that is made if it is absent. It logs as the first does, with --log
+		// journal to a unit of its own, and to kubelet2.log beside NODE_LOG
+		{"kubelet2", "ROOT", (*node).ctlKubelet2},
+		// starts a process in a pod's cgroup that looks as this kubelet and reports every pod in a file, fake-kubelet.log
+		{"fake-kubelet", "", (*node).ctlFakeKubelet},
+		// empty: it lists nothing; hang: it accepts connections and does not answer
+		{"runtime", "stop|hang|empty|start", (*node).ctlRuntime},
+		// starts another runtime without pods at another usual socket
+		{"runtime2", "start|hang", (*node).ctlRuntime2},
+		// off: there is no socket; initializing: the kubelet does not know all its sources yet
+		{"podsapi", "off|hang|initializing|on", (*node).ctlPodsAPI},
+		// another program writes a line into the kubelet's log
+		{"log", "TEXT", func(n *node, _, text string) error { return n.other(text) }},
+		// the kubelet prints an error with TEXT raw; \n in it is a newline and \0 a NUL (the echo of some shells replaces
+		// these, so use printf '%s\n')
+		{"quote", "TEXT", (*node).ctlQuote},
+		// another boot ID and another /run, which is made now
+		{"boot", "", (*node).ctlBoot},
+		// sets the clock that the kubelet's lines have ahead of the machine's, or behind
+		{"clock", "SECONDS", (*node).ctlClock},
+	}
 }
 
 // watch carries out what is appended to NODE_CTL, until the node ends.
@@ -113,18 +119,18 @@ func (n *node) control(line string) error {
 	name, args, _ := strings.Cut(line, " ")
 	args = strings.TrimSpace(args)
 	var names []string
-	for _, c := range controls {
+	for _, c := range controls() {
 		if names = append(names, c.name); c.name != name {
 			continue
 		}
 		if (args == "") != (c.args == "") {
-			return errUsage(c.name, c.args)
+			return fmt.Errorf("want %s", c.usage())
 		}
 		n.pause()
 		err := c.do(n, line, args)
 		n.changed()
 		if errors.Is(err, errArgs) {
-			err = errUsage(c.name, c.args)
+			err = fmt.Errorf("want %s", c.usage())
 		}
 		return err
 	}
@@ -132,10 +138,6 @@ func (n *node) control(line string) error {
 }
 
 var errArgs = errors.New("wrong arguments")
-
-func errUsage(name, args string) error {
-	return fmt.Errorf("want %s", strings.TrimSpace(name+" "+args))
-}
 
 // later does something after the time and writes that to NODE_CTL.done.
 func (n *node) later(after time.Duration, line string, do func() error) {
@@ -241,6 +243,9 @@ func (n *node) runPod(p *pod) error {
 	w := writer{dir: p.dir}
 	w.file("etc-hosts", "127.0.0.1\tlocalhost\n")
 	w.file("containers/app/"+p.sandboxID[:8], "")
+	if w.err == nil {
+		w.err = writeFile(n.containerLog(p), "", 0o640)
+	}
 	if w.err == nil && p.Network != "" {
 		w.err = n.addNetworkFiles(p, false)
 	}

@@ -19,6 +19,8 @@
 //
 // pods.go has the states and the words of FILE, and the pods without FILE.
 //
+// DIR may be that of an earlier node: what lies there stays, and the pods of FILE are made again.
+//
 // What is real: the processes and their PIDs, files, mounts, sockets and gRPC services. What is played: the kubelet
 // (kubelet.go), the container runtime (package fakecri), journald, syslogd and journalctl (journal.go). The cgroup file
 // system is a tmpfs, so that rmdir does not remove a cgroup with its files. A kubelet that starts does not reconstruct
@@ -53,7 +55,23 @@ Makes a Kubernetes node below DIR, runs COMMAND in it and returns its exit code.
   --cgroup v1|v2                    the cgroup hierarchy (default v2)
   --every DURATION                  how often it looks for orphaned pods (default 2s)
   --pods FILE                       a line for each pod: NAME UID STATE [WORD…]
+
+STATE is one of %s.
+WORD is one of %s,
+  %s, files=N and cni=NET.
+
+COMMAND's environment has OR_FLAGS, NODE_PODS, NODE_CNI, NODE_CNI_CONF, NODE_LOG, and NODE_CTL: a file. Lines that are
+appended to it change the node:
+
 `
+
+// printUsage prints what the program does, with the states, words and commands.
+func printUsage() {
+	fmt.Printf(usage, strings.Join(stateNames(), ", "), strings.Join(plainWords[:7], ", "), strings.Join(plainWords[7:], ", "))
+	for _, c := range controls() {
+		fmt.Println(" ", c.usage())
+	}
+}
 
 // The names under which this program starts itself, as argv[0].
 const (
@@ -94,7 +112,7 @@ func main() {
 	}
 	c, err := parseArgs(os.Args[1:])
 	if errors.Is(err, flag.ErrHelp) {
-		fmt.Print(usage)
+		printUsage()
 		return
 	}
 	if err != nil {

@@ -180,3 +180,20 @@ func writeFile(path, text string, mode os.FileMode) error {
 	}
 	return os.WriteFile(path, []byte(text), mode)
 }
+
+// removeTree removes a directory that the node has made.
+func removeTree(dir string) error {
+	var all []string
+	_ = filepath.WalkDir(dir, func(path string, _ os.DirEntry, err error) error {
+		if err == nil {
+			all = append(all, path)
+		}
+		return nil // it may be absent
+	})
+	for _, path := range slices.Backward(all) {
+		if err := os.Remove(path); err != nil {
+			return err
+		}
+	}
+	return nil
+}

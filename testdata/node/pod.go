@@ -60,6 +60,11 @@ func (n *node) addPod(spec podSpec) error {
 	if err := p.fill(); err != nil {
 		return err
 	}
+	if p.sandbox != noSandbox {
+		if err := writeFile(n.containerLog(p), "", 0o640); err != nil {
+			return err
+		}
+	}
 	if spec.Network != "" {
 		if err := n.addNetworkFiles(p, !spec.has("young")); err != nil {
 			return err
@@ -91,6 +96,12 @@ func (n *node) addProcess(p *pod) error {
 	return n.cgroups.add(path, running.Pid)
 }
 
+// containerLog returns the file to which the runtime writes a container's output. The kubelet keeps it as long as it wants
+// the pod.
+func (n *node) containerLog(p *pod) string {
+	return n.logDir + "/pods/" + namespace + "_" + p.Name + "_" + p.UID + "/app/0.log"
+}
+
 // end ends all that a kubelet and a runtime keep of a pod. Its directory and its mounts stay.
 func (n *node) end(p *pod) error {
 	for _, running := range p.processes {
@@ -98,7 +109,7 @@ func (n *node) end(p *pod) error {
 	}
 	p.processes, p.containers, p.sandbox = nil, nil, noSandbox
 	p.listed, p.inManager, p.cgroup = false, false, false
-	return n.cgroups.remove(n.cgroups.pod(p.UID))
+	return errors.Join(n.cgroups.remove(n.cgroups.pod(p.UID)), removeTree(filepath.Dir(filepath.Dir(n.containerLog(p)))))
 }
 
 // addMounts mounts what the pod's words say.
