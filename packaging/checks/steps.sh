@@ -6,7 +6,7 @@
 #   join NAME               waits for it
 #
 # NAME is a word. At the end of the script, also of one that failed, go test's closing lines and a table are printed.
-# A failed step ends the script, unless goon is set: then the script ends with 1 after its last step.
+# A failed step ends the script, unless goon is set, also by the caller: then the script ends with 1 after its last step.
 set -euo pipefail
 goon=${goon:-}
 steps=$(mktemp -d)
@@ -57,6 +57,10 @@ report() {
 	local code=$? name
 	trap - EXIT
 	for name in "${!started[@]}"; do
+		if [[ -e $steps/$name.end ]]; then
+			goon=1 join "$name"
+			continue
+		fi
 		kill -- -"${started[$name]}" 2>/dev/null || kill "${started[$name]}" 2>/dev/null || true
 		table+=("$(printf '%-18s %6s  %s' "$name" - 'not finished')")
 	done

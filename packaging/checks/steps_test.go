@@ -25,6 +25,7 @@ func TestSteps(t *testing.T) {
 		{"begin a sh -c 'exit 3'; step b true; join a; step c true", true, "b ok, a FAILED"},
 		{"goon=1; begin a false; join a; step c true", true, "a FAILED, c ok"},
 		{"begin a sleep 1000; step b false", true, "b FAILED, a not finished"},
+		{"begin a true; wait ${started[a]}; step b false", true, "b FAILED, a ok"},
 		{"step a true; no-such-command", true, "a ok"},
 	} {
 		cmd := exec.CommandContext(t.Context(), bash, "-c", ". ./steps.sh; "+c.script+"; step last echo 'ok  x 1s'")
