@@ -1,6 +1,7 @@
 package checks
 
 import (
+	"os"
 	"os/exec"
 	"regexp"
 	"strings"
@@ -29,6 +30,7 @@ func TestSteps(t *testing.T) {
 		{"step a true; no-such-command", true, "a ok"},
 	} {
 		cmd := exec.CommandContext(t.Context(), bash, "-c", ". ./steps.sh; "+c.script+"; step last echo 'ok  x 1s'")
+		cmd.Env = append(os.Environ(), "goon=")
 		b, err := cmd.CombinedOutput()
 		out := string(b)
 		if (err != nil) != c.fails {
