@@ -106,7 +106,7 @@ func main() {
 	case nameJournalctl:
 		os.Exit(runJournalctl(os.Args[1:]))
 	case namePause:
-		select {}
+		pause()
 	case nameAgent:
 		os.Exit(runAgent())
 	}

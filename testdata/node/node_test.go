@@ -244,11 +244,7 @@ func TestStates(t *testing.T) {
 			t.Errorf("%s has no directory", p.state)
 		}
 	}
-	all, err := os.ReadFile(os.Getenv("NODE_LOG"))
-	testkit.Must(t, err)
-	if want := `UnmountVolume.TearDown failed for volume "kubernetes.io/csi/csi.example.com^vol-pvc-pod-6"`; !strings.Contains(string(all), want) {
-		t.Errorf("no %s in %s", want, all)
-	}
+	waitLog(t, 0, regexp.QuoteMeta(`UnmountVolume.TearDown failed for volume "kubernetes.io/csi/csi.example.com^vol-pvc-pod-6"`))
 }
 
 // mountsAt returns whether something is mounted at a path, in the mount namespace of a process.

@@ -92,7 +92,14 @@ func runAgent() int {
 		return fail(err)
 	}
 	_ = os.NewFile(4, "ready").Close()
-	select {}
+	return pause()
+}
+
+// pause waits until the process is killed. The runtime of a program without cgo reports an empty select as a deadlock.
+func pause() int {
+	for {
+		_ = unix.Pause() // it returns after each signal that the runtime handles
+	}
 }
 
 // startPause starts a process in the cgroup of a container.
