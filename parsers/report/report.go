@@ -51,6 +51,8 @@ type Journal struct {
 	BootID    string    // _BOOT_ID, 32 hex digits
 	StreamID  string    // _STREAM_ID
 	LineBreak string    // _LINE_BREAK, "" for a whole line
+	Priority  string    // PRIORITY: a line that begins with "<3>" has another than the stream (sd-daemon(3))
+	MessageID string    // MESSAGE_ID
 	Time      time.Time // __REALTIME_TIMESTAMP
 }
 
