@@ -1,7 +1,16 @@
 // Package report turns a line of a log into the kubelet's report about a pod.
 //
-// It opens nothing, reads no clock and imports nothing of ours but parsers.PodUID, so that it can be fuzzed. A report says
-// what the line has. Whether it is the report of the kubelet that runs now is decided by judge.Credible.
+// It opens nothing, reads no clock and imports nothing of ours but parsers.PodUID, so that it can be fuzzed. A report has what
+// its line has. Whether it is the report of the kubelet that runs now is decided by judge.Credible.
+//
+//	Parse    a line that may release a pod, from its first byte to its last: klog's text and JSON, alone or behind the
+//	         prefix of a syslog daemon, k0s or a CRI runtime, or in journald's JSON
+//	Find     the same words behind anything else, for display
+//	Stream   which line is whole: no part of a text that another line quotes
+//	Scan     a whole log, for the command parse
+//
+// The grammar knows the format strings of the kubelet's own source files (1.3 to 1.37) and compares from their beginning, so
+// no text that the kubelet quotes in a probe's output or a volume's name is a report. A line with contradictory UIDs is none.
 package report
 
 import (

@@ -19,10 +19,10 @@ type Log struct{ Removal, Volumes Logged }
 // reported returns the fact Reported: Yes if the kubelet that runs now has reported in the last 30 seconds that it cannot
 // remove the pod's directory, and not that it still has volumes of it.
 func (l *Log) reported(n Node, now Instant) Fact {
-	if why := Credible(l.Volumes, n, now); why == "" {
+	if why := Credible(l.Volumes, n, now); why == "" && l.Volumes.Kind == report.Volumes {
 		return Fact{Truth: No, Source: l.Volumes.Source, Detail: "the kubelet has volumes of this pod: " + l.Volumes.Words}
 	}
-	if l.Removal.UID == "" {
+	if l.Removal.UID == "" || l.Removal.Kind != report.Removal {
 		return Fact{Truth: No, Detail: "the kubelet has not reported this pod"}
 	}
 	f := Fact{Truth: Yes, Source: l.Removal.Source, Detail: l.Removal.Words}
@@ -37,7 +37,7 @@ func (l *Log) reported(n Node, now Instant) Fact {
 func Credible(l Logged, n Node, now Instant) string {
 	k := n.Kubelet
 	switch {
-	case l.UID == "":
+	case l.UID == "" || l.Kind == report.None:
 		return "there is no report"
 	case n.KubeletKnown.Truth != Yes:
 		return "it is not known which kubelet runs: " + n.KubeletKnown.Detail
