@@ -201,11 +201,11 @@ func (c *powerCase) goOn(t *testing.T, state, end names, tried map[string]bool) 
 		}
 		seen[paths[p]] = true
 	}
-	if key := strings.Join(sorted, "|"); tried[key] {
+	key := strings.Join(sorted, "|")
+	if tried[key] {
 		return nil
-	} else {
-		tried[key] = true
 	}
+	tried[key] = true
 	root := t.TempDir()
 	made := map[uint64]judge.FileID{}
 	for _, p := range sorted {
