@@ -19,6 +19,7 @@ export ORPHAN_REAPER_PROGRAM=$PWD/bin/orphan-reaper
 goon=1
 
 step container make test-container
+step long env ORPHAN_REAPER_LONG=1 GOFLAGS=-count=1 make test
 step race env GOFLAGS=-count=1 make race
 join tools
 

@@ -13,7 +13,7 @@ umask 022
 export GOFLAGS="${GOFLAGS:+$GOFLAGS }-buildvcs=false"
 export REQUIRE_ROOT="${REQUIRE_ROOT:-0}"
 sh packaging/checks/test-deps.sh
-echo "make test: compiling and running all tests takes some minutes, and a quarter of an hour on a busy machine; CONTRIBUTING.md names the quick ones" >&2
+echo "make test: all tests take some minutes, and twice as long where nothing is compiled yet; CONTRIBUTING.md names the quick ones" >&2
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
