@@ -192,7 +192,7 @@ func TestWholeFullDisk(t *testing.T) {
 	disk := n.path("disk")
 	program := n.command("sweep")
 	cmd := bounded(t, "unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-ec", fullDisk, "sh", program.Args[0])
-	cmd.Env = append(program.Env, "DISK="+disk, "LIMIT=60",
+	cmd.Env = append(program.Env, "DISK="+disk, "LIMIT=150",
 		"NODE="+strings.Join(append(n.args, "--root-dir", disk+"/kubelet", "--state-dir", disk+"/state"), " "))
 	out, _ := cmd.CombinedOutput() // the output is checked
 	if strings.Contains(string(out), "there: "+full) || !strings.Contains(string(out), "a part of the reserve was released") {
