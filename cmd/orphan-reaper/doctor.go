@@ -20,11 +20,6 @@ The command reads the journal of the last 24 hours, or the log files, and takes
 one look at the pods directory. It changes nothing and needs no set-up. Without
 root it shows what it can read.
 
-With -o bundle it writes one tar.gz for a bug report: this screen, scan, the
-configuration, the version, the last 1,000 records and the metrics. It has names
-of pods, namespaces and processes, and paths, but no credentials. The exit code
-is then 0.
-
 Exit code 0: you have nothing to do. There are no complaints, or what they are
 about is removed automatically.
 Exit code 3: you have something to do. A pod stays until you act, or a conflict
@@ -32,20 +27,13 @@ lies in quarantine, or a pod can be removed and no daemon is known to run here.
 Exit code 1: the pods directory could not be read.`
 
 func newDoctorCommand(a *cli) *cobra.Command {
-	var file string
-	cmd := &cobra.Command{
+	return &cobra.Command{
 		Use:               "doctor",
 		Short:             "Show why the kubelet complains, and what to do; changes nothing",
 		Long:              doctorLong,
-		Example:           "  sudo orphan-reaper doctor\n  orphan-reaper doctor -o json | jq -r '.todo[].commands[]'\n  sudo orphan-reaper doctor -o bundle",
+		Example:           "  sudo orphan-reaper doctor\n  orphan-reaper doctor -o json | jq -r '.todo[].commands[]'",
 		Args:              noArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
-		PreRunE: func(*cobra.Command, []string) error {
-			if file != "" && a.output != bundleFormat {
-				return exit.Usagef("add -o bundle", "--bundle-file has no effect here")
-			}
-			return nil
-		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := a.config(cmd.Context())
 			if err != nil {
@@ -56,20 +44,10 @@ func newDoctorCommand(a *cli) *cobra.Command {
 				return err
 			}
 			shown := ui.NewDoctor(x, a.viewContext(cfg))
-			if a.output == bundleFormat {
-				return a.bundle(cmd.Context(), cfg, &shown, file)
-			}
 			if err := a.write(shown, func(p *ui.Printer) { p.Doctor(&shown) }); err != nil {
 				return err
 			}
 			return cmp.Or(x.Err, exit.Attention(shown.NeedsPerson))
 		},
 	}
-	f := cmd.Flags()
-	f.VarP(&choiceValue{&a.output, []string{"text", "json", bundleFormat}, "FORMAT"}, "output", "o", "text, json, or bundle: one file for a bug report")
-	f.Lookup("output").DefValue = "text"
-	f.StringVar(&file, "bundle-file", "", "the `FILE` of -o bundle, which is not there yet; - is stdout (default: one in this directory)")
-	return cmd
 }
-
-const bundleFormat = "bundle"

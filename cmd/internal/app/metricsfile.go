@@ -114,7 +114,7 @@ func (m *metricsFile) flush() {
 // search looks for the directory again, and removes the file from an earlier one.
 func (m *metricsFile) search() {
 	before := m.path
-	m.path = metricsIn("/", m.dirs)
+	m.path = metricsIn(m.dirs)
 	if before != "" && before != m.path {
 		_ = audit.RemoveFile(before) // mostly its directory is gone
 	}
@@ -124,9 +124,8 @@ func (m *metricsFile) search() {
 }
 
 // metricsIn returns the file in the first of the directories that exists, "" for none.
-func metricsIn(root string, dirs []string) string {
+func metricsIn(dirs []string) string {
 	for _, dir := range dirs {
-		dir = filepath.Join(root, dir)
 		if st, err := os.Stat(dir); err == nil && st.IsDir() {
 			return filepath.Join(dir, metricsName)
 		}
