@@ -19,20 +19,3 @@ type GlobalMounts struct {
 	Node string // this node's name at the API server, "" where it is not known
 	Read bool   // all were read
 }
-
-// Leftover counts one kind of residue of dead pods outside of the pods directory, for display.
-type Leftover struct {
-	What    string `json:"what"`
-	Count   *int   `json:"count"` // null where it is not known
-	Bytes   int64  `json:"bytes,omitempty"`
-	Remover string `json:"remover"`           // who removes it
-	Problem string `json:"problem,omitempty"` // why Count is not known
-}
-
-// The kinds of leftovers.
-const (
-	LeftNamespaces  = "network_namespaces" // bound in run/netns for more than a day, without a process
-	LeftMounts      = "containerd_mounts"
-	LeftCgroups     = "pod_cgroups" // without a process and without a pod directory
-	LeftCheckpoints = "checkpoints"
-)

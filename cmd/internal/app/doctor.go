@@ -145,7 +145,6 @@ func examineNode(ctx context.Context, x *summary.Case, cfg config.Config, claims
 	}
 	rep.Misplaced(n.misplaced)
 	n.attachments(ctx, &rep)
-	x.Leftovers = n.probe.Leftovers(ctx, &rep.Look)
 	x.Looked, x.Look, x.Quarantine = true, rep.Look, rep.Quarantine
 	x.Node, x.Pods, x.Breaker = rep.Look.Node, rep.Pods, rep.Stopped
 	if opened, open := n.Store.Breaker(); open {

@@ -46,7 +46,6 @@ func (p doctorPrinter) write(v *Doctor) {
 	p.removal(v)
 	p.quarantine(v)
 	p.Globals(v.Globals, mostPods, v.now)
-	p.leftovers(v)
 	p.todo(v)
 	p.missing(v)
 }
@@ -275,35 +274,6 @@ func (p doctorPrinter) commands(commands []string, rest string) {
 			return
 		}
 		p.Printf("    %s\n", clean.Text(c))
-	}
-}
-
-var leftoverNouns = map[string]string{
-	policy.LeftNamespaces: "network namespace", policy.LeftMounts: "containerd mount",
-	policy.LeftCgroups: "empty cgroup", policy.LeftCheckpoints: "checkpoint",
-}
-
-func (p doctorPrinter) leftovers(v *Doctor) {
-	var parts, unknown []string
-	for _, l := range v.Leftovers {
-		noun := leftoverNouns[l.What]
-		switch {
-		case l.Count == nil:
-			unknown = append(unknown, noun+"s ("+l.Problem+")")
-		case *l.Count > 0 && l.Bytes > 0:
-			parts = append(parts, human.Count(*l.Count, noun)+", "+human.Size(l.Bytes)+" ("+l.Remover+")")
-		case *l.Count > 0:
-			parts = append(parts, human.Count(*l.Count, noun)+" ("+l.Remover+")")
-		}
-	}
-	if len(parts)+len(unknown) > 0 {
-		p.Gap()
-	}
-	if len(parts) > 0 {
-		p.Para("", "Dead pods also left: "+strings.Join(parts, ", ")+". orphan-reaper removes none of it; the parentheses name who does.")
-	}
-	if len(unknown) > 0 && v.c.Root {
-		p.Para("", "Not known: how many "+strings.Join(unknown, "; ")+".")
 	}
 }
 

@@ -70,16 +70,14 @@ type Case struct {
 	Sources []Source
 	Daemon  Daemon
 	// Looked is false if the pods directory could not be read: then nothing is known of pods.
-	Looked bool
-	Err    error // why not
-	Look   policy.Look
-	// Leftovers are what dead pods left outside of the pods directory.
-	Leftovers []policy.Leftover
-	Root      bool   // this process has root's rights
-	Refused   string // what security label keeps it from reading all the same, "" for none
-	Node      policy.Node
-	Pods      []policy.Judged
-	Parked    []parsers.PodUID // what lies in quarantine
+	Looked  bool
+	Err     error // why not
+	Look    policy.Look
+	Root    bool   // this process has root's rights
+	Refused string // what security label keeps it from reading all the same, "" for none
+	Node    policy.Node
+	Pods    []policy.Judged
+	Parked  []parsers.PodUID // what lies in quarantine
 	// Conflicts are those of which an entry lies there that only an operator ends.
 	Conflicts []parsers.PodUID
 	// Failed are the entries there with which the last step failed.
