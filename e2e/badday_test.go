@@ -25,7 +25,7 @@ func flood(t *testing.T, n *node) {
 	o := n.plant(t, skeleton, uid)
 	d := n.reap(t)
 	lines := n.forgeMany(t, 15*time.Second)
-	eventually(t, hold+settle+2*confirm+30*time.Second, func() string {
+	eventually(t, hold+2*confirm+30*time.Second, func() string {
 		return missing(!exists(o.dir), "the real orphan is still there: %s", d.story())
 	})
 	d.waitRecord(t, confirm+30*time.Second, uid, "it is removed", kind(policy.KindRemoved))
@@ -151,7 +151,7 @@ contexts: [{name: away, context: {cluster: away, user: away}}], users: [{name: a
 	for _, p := range pods {
 		d.waitRecord(t, 60*time.Second, p.uid, "it is kept", func(r policy.Record) bool { return r.Decision == policy.Keep })
 	}
-	throughout(t, hold+settle+5*time.Second, func() string {
+	throughout(t, hold+5*time.Second, func() string {
 		n.forge(t, pods[0].uid)
 		for _, r := range d.records() {
 			if r.Kind == policy.KindParked {

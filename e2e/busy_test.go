@@ -97,7 +97,7 @@ func lost(t *testing.T, n *node) {
 		return missing(len(d.of(p.uid)) > 0, "no record about it")
 	})
 	d.waitRecord(t, 60*time.Second, p.uid, "its cgroup shows that it lives", keptFor(policy.ReasonCgroup))
-	throughout(t, hold+settle+10*time.Second, func() string {
+	throughout(t, hold+10*time.Second, func() string {
 		for _, r := range d.of(p.uid) {
 			if r.Kind != policy.KindKept || keptFor(policy.ReasonSandbox)(r) || keptFor(policy.ReasonContainer)(r) {
 				return string(r.Kind) + ": " + policy.WhyWords(r.Why)

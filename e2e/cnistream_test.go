@@ -40,7 +40,7 @@ func TestCNIStream(t *testing.T) {
 	if err := s.plant(0); err != nil {
 		t.Fatal(err)
 	}
-	d := s.node.reap(t, "--hold", streamHold.String(), "--settle", "0s", "--confirm", streamHold.String(), "--cgroup-root", filepath.Join(s.node.dir, "cgroup"),
+	d := s.node.reap(t, "--hold", streamHold.String(), "--confirm", streamHold.String(), "--cgroup-root", filepath.Join(s.node.dir, "cgroup"),
 		"--cni-cache-dir", filepath.Dir(s.cache), "--cni-conf-dir", filepath.Join(s.node.dir, "net.d"), "--cni-older-than", "1s")
 	stop := make(chan struct{})
 	var planting sync.WaitGroup

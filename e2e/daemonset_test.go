@@ -134,7 +134,7 @@ func (n *node) inPod(t *testing.T, p pod, follow string, flags ...string) *daemo
 
 // flags returns the flags of a daemon beside this node, with a state of its own.
 func (n *node) flags(state string) []string {
-	return append(n.places(state), "--hold", hold.String(), "--settle", settle.String(), "--confirm", confirm.String())
+	return append(n.places(state), "--hold", hold.String(), "--confirm", confirm.String())
 }
 
 // places returns the flags that differ from the defaults only in a path.

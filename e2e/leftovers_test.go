@@ -51,7 +51,7 @@ func leftovers(t *testing.T, n *node) {
 	waiting := n.waitingPod(t)
 	n.forge(t, waiting.uid)
 	d := n.reap(t)
-	eventually(t, hold+settle+4*confirm, func() string { return wrongDeeds(kinds, d.deeds(t)) })
+	eventually(t, hold+4*confirm, func() string { return wrongDeeds(kinds, d.deeds(t)) })
 	found, mark = n.messages(t, true)
 	for name, did := range d.deeds(t) {
 		rows[name] = row{before: rows[name].before, did: did, after: found[name]}

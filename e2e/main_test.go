@@ -25,7 +25,6 @@ const (
 	syncFrequency = "5s"
 	confirm       = 20 * time.Second
 	hold          = 5 * time.Second
-	settle        = 5 * time.Second
 )
 
 // versions are the kubelets of the run; E2E_VERSIONS selects them, make e2e builds them.
@@ -176,17 +175,11 @@ func beside(t *testing.T, n *node) {
 		{"leftovers", true, leftovers},
 		{"returning", true, returning},
 		{"restarts", false, restarts},
-		{"held", false, held},
-		{"forgotten", false, forgotten},
-		{"ran", false, ran},
-		{"doubts", false, doubts},
 		{"busy", false, busy},
 		{"lost", true, lost},
 		{"successor", true, successor},
 		{"cni", true, cniLeft},
 		{"racing", false, racing},
-		{"asked", false, asked},
-		{"pods API", false, podsAPI},
 		{"backlog", false, backlog},
 		{"flood", false, flood},
 		{"runtime", false, runtimeFails},

@@ -44,7 +44,7 @@ func TestReturns(t *testing.T) {
 	steady := n.livingPods(t)[0] // an empty list of the runtime proves nothing
 	n.run(t, steady)
 	eventually(t, 90*time.Second, func() string { return n.beating(steady) })
-	r.d = n.reap(t, "--hold", "2s", "--settle", "2s", "--confirm", "10s")
+	r.d = n.reap(t, "--hold", "2s", "--confirm", "10s")
 	for i := range 2 {
 		busy := launch(t, "load", filepath.Join(n.dir, fmt.Sprintf("load-%d.log", i)), "sh", "-c", "while :; do :; done")
 		t.Cleanup(busy.Kill)

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"testing"
 	"time"
@@ -79,65 +78,44 @@ func returning(t *testing.T, n *node) {
 	eventually(t, 20*time.Second, func() string { return missing(!exists(o.dir), "the kubelet has not removed %s", o.dir) })
 }
 
-// restarts: a kubelet that has just started has reported nothing yet. So in the middle of a hold it must first report
-// the pod itself, and be settled. In the middle of the confirm time its silence about the parked pod proves nothing:
-// the pod is put back, and goes through hold and confirm again.
+// restarts: a kubelet that has just started has reported nothing yet. So it must first report the pod itself. In the
+// middle of the confirm time its silence about the parked pod proves nothing: the pod is put back, and goes through hold
+// and confirm again.
 func restarts(t *testing.T, n *node) {
-	uid, held := n.uid("2badf00d-0000-4000-8000-00000000e21_"), n.uid("2badf00d-0000-4000-8000-00000000e22_")
+	uid := n.uid("2badf00d-0000-4000-8000-00000000e21_")
 	// A starting kubelet adopts what it finds in volumes/ and nothing else, so each kubelet must report this pod
 	// itself.
 	o := n.plant(t, "subpath with data", uid)
 	d := n.reap(t, "--hold", "8s")
 	d.waitRecord(t, 30*time.Second, uid, "it waits for the hold", keptFor(policy.ReasonHold))
-	restarted := time.Now()
 	n.restartKubelet(t)
 	mark := n.kubelet.size()
 	parked := d.waitRecord(t, 60*time.Second, uid, "it is parked", kind(policy.KindParked))
-	if since := parked.At.Wall.Sub(restarted); since < settle {
-		t.Errorf("parked %s after the kubelet was restarted", since)
-	}
 	if parked.Kubelet.PID != n.kubelet.Cmd.Process.Pid || n.messagesOf(uid, mark) == "" {
 		t.Errorf("parked by a report of the kubelet with PID %d, which is not the running one", parked.Kubelet.PID)
 	}
-
-	// While the kubelet is down another dead pod appears, with a volume that the next kubelet adopts and that its
-	// volume manager can never tear down (directory not empty). Its content is moved; the kubelet, which retries ever
-	// more rarely, does the rest.
 	d.forget()
-	var h orphan
-	n.restartKubelet(t, func() { h = n.plant(t, "data in a volume directory", held) })
+	n.restartKubelet(t)
 	back := d.waitRecord(t, 60*time.Second, uid, "it is put back", kind(policy.KindPutBack))
 	if !slices.ContainsFunc(back.Why, func(w policy.Why) bool { return w.Reason == policy.ReasonKubeletStarting }) {
 		t.Errorf("put back for %v", back.Why)
 	}
-	d.waitRecord(t, 60*time.Second, held, "the kubelet's volume manager holds it", keptFor(policy.ReasonKubeletHolds))
-	if n.minor(t) > 24 {
-		d.waitRecord(t, 2*time.Minute, held, "its leaf is cleared", kind(policy.KindCleared))
-	} else {
-		// Kubelet 1.24 fails in umount(8), "not mounted", whatever the volume contains, so clearing would not help.
-		// The test, like an operator, removes the whole directory of the volume.
-		o.remove(filepath.Join(h.dir, "volumes", nfs, "vol", "data"))
-		o.remove(filepath.Join(h.dir, "volumes", nfs, "vol"))
-	}
 	d.waitRecord(t, 2*time.Minute, uid, "it is parked again", kind(policy.KindParked))
 	d.waitRecord(t, confirm+40*time.Second, uid, "it is confirmed", kind(policy.KindStripped))
 	for _, r := range d.records() {
-		if r.Kind == policy.KindBreaker || string(r.UID) == held && r.Kind == policy.KindParked {
+		if r.Kind == policy.KindBreaker {
 			t.Errorf("%s: %s", r.Kind, r.Text)
 		}
 	}
 	if exists(o.dir) {
 		t.Error("the pod is still in the pods directory")
 	}
-	eventually(t, 2*time.Minute, func() string {
-		return missing(!exists(h.dir), "the kubelet has not removed %s: %s", h.dir, n.kubelet.Tail(1))
-	})
 }
 
-// backlog: hundreds of orphans at once, of which a kubelet at its default verbosity reports the first in sorted
-// order. One look removes them all.
+// backlog: many orphans at once, of which a kubelet at its default verbosity reports the first in sorted order, and the
+// next once that is gone.
 func backlog(t *testing.T, n *node) {
-	const many = 500
+	const many = 50
 	if n.verbose {
 		n.restartKubelet(t)
 	}
@@ -146,13 +124,12 @@ func backlog(t *testing.T, n *node) {
 	eventually(t, 30*time.Second, func() string {
 		return missing(n.tookOver(t), "the kubelet is still taking over")
 	})
-	mark := n.kubelet.size()
 	var dirs []string
 	for i := range many {
-		dirs = append(dirs, n.plant(t, skeleton, n.uid(fmt.Sprintf("%08x-0000-4000-8000-0000000f00d_", i*8589934))).dir)
+		dirs = append(dirs, n.plant(t, skeleton, n.uid(fmt.Sprintf("%08x-0000-4000-8000-0000000f00d_", i*85899345))).dir)
 	}
 	d := n.reap(t)
-	eventually(t, hold+settle+3*confirm+30*time.Second, func() string {
+	eventually(t, hold+many*4*time.Second+confirm+30*time.Second, func() string {
 		left := 0
 		for _, dir := range dirs {
 			if exists(dir) {
@@ -170,24 +147,10 @@ func backlog(t *testing.T, n *node) {
 		}
 		return missing(len(gone) == many, "%d of %d have a record of their removal", len(gone), many)
 	})
-	named := map[string]bool{}
-	for _, line := range n.kubelet.since(mark) {
-		if m := namedUID.FindStringSubmatch(line); m != nil {
-			named[m[1]] = true
-		}
-	}
-	t.Logf("the kubelet reported %d of %d orphans", len(named), many)
-	// The second is reported while the first is confirmed; a batch of 256 is parked at a time, and a housekeeping run
-	// may fall between.
-	if len(named) == 0 || len(named) > 5 {
-		t.Errorf("the kubelet reported %d orphans, so the run does not prove that one report is enough for all", len(named))
-	}
 	if rest := d.scan(t).Quarantine; len(rest) > 0 {
 		t.Errorf("%d entries remain in quarantine", len(rest))
 	}
 }
-
-var namedUID = regexp.MustCompile(`err="orphaned pod \\"([0-9a-f-]*)\\" found`)
 
 // runtimeFails: the runtime is a new one with an empty list, hangs, crashes and starts again, and hangs again while a
 // pod is parked. Each time nothing is removed, the reason contains the runtime, and the daemon continues

@@ -133,21 +133,21 @@ func TestDetails(t *testing.T) {
 		line string
 		want Sighting
 	}{
-		"raw":              {rmdir, Sighting{Report: ReportRmdirNotEmpty, Transport: "klog", PID: 3416, Path: volume}},
+		"raw":              {rmdir, Sighting{Report: ReportRmdirNotEmpty, Kind: KindRemoval, Transport: "klog", PID: 3416, Path: volume}},
 		"hint":             {held, Sighting{Report: ReportTeardown, Transport: "klog", PID: 3416, Path: volume, Volume: "x", Leaf: "volumes/kubernetes.io~nfs/v"}},
-		"early":            {early, Sighting{Report: ReportOther, Transport: "klog", PID: 3416, Path: volume}},
-		"syslog":           {"Mar 31 15:47:45 n sh[1]: " + rmdir, Sighting{Report: ReportRmdirNotEmpty, Transport: "syslog", Program: "sh", PID: 3416, Path: volume}},
-		"5424":             {"<27>1 - n kubelet 77 - - " + rmdir, Sighting{Report: ReportRmdirNotEmpty, Transport: "syslog-5424", Program: "kubelet", PID: 3416, Path: volume}},
+		"early":            {early, Sighting{Report: ReportOther, Kind: KindRemoval, Transport: "klog", PID: 3416, Path: volume}},
+		"syslog":           {"Mar 31 15:47:45 n sh[1]: " + rmdir, Sighting{Report: ReportRmdirNotEmpty, Kind: KindRemoval, Transport: "syslog", Program: "sh", PID: 3416, Path: volume}},
+		"5424":             {"<27>1 - n kubelet 77 - - " + rmdir, Sighting{Report: ReportRmdirNotEmpty, Kind: KindRemoval, Transport: "syslog-5424", Program: "kubelet", PID: 3416, Path: volume}},
 		"tag's":            {"Mar 31 15:47:45 n kubelet[77]: kubelet_volumes.go:263] Orphaned pod \"" + testUID + "\" found,", Sighting{Report: ReportOther, Transport: "syslog", Program: "kubelet", PID: 77}},
-		"fragment, podUID": {`"Orphaned pod found, but volumes are not cleaned up" podUID="` + testUID + `"`, Sighting{Report: ReportOther, Transport: "fragment"}},
-		"fragment, dir":    {`"Failed to remove orphaned pod dir" err="busy" podUID="` + testUID + `"`, Sighting{Report: ReportOther, Transport: "fragment"}},
-		"fragment, subdir": {`"Failed to remove orphaned pod subdir" err="busy" podUID="` + testUID + `" path="` + volume + `"`, Sighting{Report: ReportOther, Transport: "fragment", Path: volume}},
+		"fragment, podUID": {`"Orphaned pod found, but volumes are not cleaned up" podUID="` + testUID + `"`, Sighting{Report: ReportOther, Kind: KindVolumes, Transport: "fragment"}},
+		"fragment, dir":    {`"Failed to remove orphaned pod dir" err="busy" podUID="` + testUID + `"`, Sighting{Report: ReportOther, Kind: KindRemoval, Transport: "fragment"}},
+		"fragment, subdir": {`"Failed to remove orphaned pod subdir" err="busy" podUID="` + testUID + `" path="` + volume + `"`, Sighting{Report: ReportOther, Kind: KindRemoval, Transport: "fragment", Path: volume}},
 		"fragment":         {"Orphaned pod \"" + testUID + "\" found,", Sighting{Report: ReportOther, Transport: "fragment"}},
-		"grepped":          {"/var/log/x:" + rmdir, Sighting{Report: ReportRmdirNotEmpty, Transport: "klog", PID: 3416, Path: volume}},
-		"no path":          {strings.Replace(rmdir, volume, "/x", 1), Sighting{Report: ReportRmdirNotEmpty, Transport: "klog", PID: 3416}},
+		"grepped":          {"/var/log/x:" + rmdir, Sighting{Report: ReportRmdirNotEmpty, Kind: KindRemoval, Transport: "klog", PID: 3416, Path: volume}},
+		"no path":          {strings.Replace(rmdir, volume, "/x", 1), Sighting{Report: ReportRmdirNotEmpty, Kind: KindRemoval, Transport: "klog", PID: 3416}},
 		"other root": {
 			strings.Replace(rmdir, "/var/lib/kubelet", "/data/pods/k8s", 1),
-			Sighting{Report: ReportRmdirNotEmpty, Transport: "klog", PID: 3416, Path: strings.Replace(volume, "/var/lib/kubelet", "/data/pods/k8s", 1)},
+			Sighting{Report: ReportRmdirNotEmpty, Kind: KindRemoval, Transport: "klog", PID: 3416, Path: strings.Replace(volume, "/var/lib/kubelet", "/data/pods/k8s", 1)},
 		},
 	} {
 		tc.want.UID, tc.want.Count = testUID, NoCount
@@ -157,5 +157,27 @@ func TestDetails(t *testing.T) {
 	}
 	if _, ok := (&Parser{}).Parse(Line{Text: []byte(held)}); ok {
 		t.Error("a hint was returned without being requested")
+	}
+}
+
+// TestCorpusKinds checks the kind of each report of the corpus: the texts that release a pod, the two at V(3) that mean the
+// opposite, and cut texts, which mean nothing.
+func TestCorpusKinds(t *testing.T) {
+	for _, r := range corpus(t) {
+		s, ok := ParseLine(Line{Text: []byte(r.raw)})
+		if !ok || !r.report {
+			continue
+		}
+		want := KindRemoval
+		if strings.Contains(r.raw, "volumes are not cleaned up") || strings.Contains(r.raw, "volumes not yet removed") ||
+			strings.Contains(r.raw, "volumes are still mounted") {
+			want = KindVolumes
+		}
+		if s.Kind != want && s.Kind != "" {
+			t.Errorf("%s: kind %q, want %q\n%s", r.id, s.Kind, want, r.raw)
+		}
+		if s.Kind == "" && s.Report != ReportOther {
+			t.Errorf("%s: no kind\n%s", r.id, r.raw)
+		}
 	}
 }

@@ -47,6 +47,17 @@ const (
 	ReportTeardown        Report = "teardown"
 )
 
+// Kind is what a report means for the pod's directory. Other texts have none.
+type Kind string
+
+const (
+	// KindRemoval is every text of removeOrphanedPodVolumeDirs and of the removal after it: the kubelet has released the
+	// pod, and cannot remove its directory.
+	KindRemoval Kind = "removal"
+	// KindVolumes are the texts at V(3) that mean the opposite: the pod has volumes in the volume manager, or mounted.
+	KindVolumes Kind = "volumes"
+)
+
 // NoCount is Sighting.Count if the line has no number of errors.
 const NoCount = -1
 
@@ -54,6 +65,7 @@ const NoCount = -1
 type Sighting struct {
 	UID       PodUID
 	Report    Report
+	Kind      Kind
 	Count     int       // the kubelet's number of similar errors, or NoCount
 	Transport string    // the format around the kubelet's text: klog, klog-json, syslog, journal-json, cri, ...
 	Program   string    // the program that the transport names, or ""

@@ -88,7 +88,10 @@ func orphanInPodUID(c *call) (Sighting, bool) {
 	if !ok || !agrees(c, uid) {
 		return Sighting{}, false
 	}
-	rep := Sighting{UID: uid, Report: ReportOther, Count: NoCount}
+	rep := Sighting{UID: uid, Report: ReportOther, Kind: KindRemoval, Count: NoCount}
+	if rest, ok := strings.CutPrefix(c.Msg, msgFoundBut); ok {
+		rep.Kind = kindOf(rest)
+	}
 	if p, ok := c.get("path"); ok && !p.Cut {
 		rep.Path = p.Value
 	}
@@ -129,7 +132,7 @@ func orphanText(msg string) (Sighting, bool) {
 		if !ok || !isReport || namesOther(rest, uid) {
 			return Sighting{}, false
 		}
-		return Sighting{UID: uid, Report: ReportOther, Count: NoCount, Path: volumePath(rest, uid)}, true
+		return Sighting{UID: uid, Report: ReportOther, Kind: KindRemoval, Count: NoCount, Path: volumePath(rest, uid)}, true
 	}
 	msg = strings.TrimPrefix(msg, "Orphan pod: ")
 	if len(msg) == 0 || (msg[0] != 'o' && msg[0] != 'O') {
@@ -160,6 +163,7 @@ func orphanFound(s string, rollup bool) (Sighting, bool) {
 		rest, rep.Count = cutCount(rest)
 	}
 	rep.Report, ok = classify(rest)
+	rep.Kind = kindOf(rest)
 	rep.Path = volumePath(rest, uid)
 	return rep, ok
 }

@@ -42,6 +42,21 @@ func classify(s string) (Report, bool) {
 	return ReportOther, true
 }
 
+// kindOf returns the kind of a text after "found, but ".
+func kindOf(s string) Kind {
+	for _, begin := range [...]string{"volumes are not cleaned up", "volumes not yet removed", "volumes are still mounted"} {
+		if strings.HasPrefix(s, begin) {
+			return KindVolumes
+		}
+	}
+	for _, begin := range [...]string{"error ", "failed to r", "volume paths are still present on disk", "volume subpaths are still present on disk"} {
+		if strings.HasPrefix(s, begin) {
+			return KindRemoval
+		}
+	}
+	return ""
+}
+
 // classifyLate classifies the texts of 1.24 and newer, which end with the error.
 func classifyLate(s string) Report {
 	switch {

@@ -64,45 +64,6 @@ func TestLivesWhileHeld(t *testing.T) {
 	}
 }
 
-// TestLeafOfALivingPod checks that the contents of a cleared leaf go back if the pod shows a sign of life within the
-// confirm time, also if the process was killed between the move and the last question. After the confirm time they
-// stay in quarantine and the sign of life is logged. The pod's directory is no sign of life here: it never moved.
-func TestLeafOfALivingPod(t *testing.T) {
-	for _, late := range []bool{false, true} {
-		n := newFakeNode()
-		rules := noHold()
-		p := n.add(1, nil)
-		p.leaf = 2
-		n.still = func() {
-			if len(n.quarantine) > 0 {
-				panic(errCut)
-			}
-		}
-		if !passUntilCut(t, n, rules) {
-			t.Fatal("the process was not killed before the last question")
-		}
-		n.still = nil
-		r := n.reaper(t, rules)
-		mustPass(t, r)
-		if len(n.quarantine) != 1 || n.BreakerOpen() {
-			t.Fatalf("quarantine %v, breaker %t, logged %v", n.quarantine, n.BreakerOpen(), n.kinds(uidOf(1)))
-		}
-		if late {
-			n.pass(rules.Confirm)
-		}
-		n.signs = map[parsers.PodUID]map[policy.FactName]policy.Truth{uidOf(1): {policy.FactSandbox: policy.Yes}}
-		mustPass(t, r)
-		if !n.BreakerOpen() || (p.leaf == 2) == late || (len(n.quarantine) == 0) == late {
-			t.Errorf("late %t: breaker %t, %d of 2 entries in the leaf, quarantine %v", late, n.BreakerOpen(), p.leaf, n.quarantine)
-		}
-		for _, e := range n.Entries() {
-			if late && e.Phase != policy.PhaseConflict {
-				t.Errorf("the entry's phase is %s", e.Phase)
-			}
-		}
-	}
-}
-
 // TestRestoreBesideALivingPod checks that "restore" moves nothing if the pod has a newer directory in use, and
 // returns the old entry as a conflict.
 func TestRestoreBesideALivingPod(t *testing.T) {

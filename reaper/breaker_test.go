@@ -54,7 +54,6 @@ func TestBreakerDiskFull(t *testing.T) {
 			n := newFakeNode()
 			rules := noHold()
 			r := n.reaper(t, rules)
-			r.memory.Proven = true
 			n.add(1, nil)
 			other := n.add(2, nil)
 			mustPass(t, r, n.claim(1))
@@ -115,7 +114,6 @@ func TestBreakerStopsTheSameLook(t *testing.T) {
 		rules := noHold()
 		rules.MaxPerLook = 0
 		r := n.reaper(t, rules)
-		r.memory.Proven = true
 		var all []*fakePod
 		for i := range pods {
 			all = append(all, n.add(i, nil))
@@ -144,7 +142,6 @@ func TestBreakerWhileParking(t *testing.T) {
 	rules := noHold()
 	rules.MaxPerLook = 0
 	r := n.reaper(t, rules)
-	r.memory.Proven = true
 	var all []*fakePod
 	for i := range policy.BatchSize + 10 {
 		all = append(all, n.add(i, nil))

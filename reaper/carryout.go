@@ -25,9 +25,6 @@ func (r *Reaper) carryOut(ctx context.Context, rep *Report, plan decide.Plan) {
 	if !r.carryOutParked(ctx, rep, slices.Concat(r.batches(plan.Undo), r.batches(plan.Remove))) {
 		return
 	}
-	if plan.Proving && !r.memory.Proven { // no pod follows the first one before that is confirmed dead
-		return
-	}
 	r.parkAndClear(ctx, rep, r.batches(plan.Moves))
 }
 

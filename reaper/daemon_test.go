@@ -51,7 +51,7 @@ func startDaemon(t *testing.T, n *fakeNode, rules policy.Rules) (chan<- parsers.
 		Reaper: r, Lines: lines, Status: func(string) {}, Checkpoint: func() {},
 		Parse: func(l parsers.Line) (parsers.Sighting, bool) {
 			uid, ok := parsers.ParsePodUID(string(l.Text))
-			return parsers.Sighting{UID: uid, PID: n.node.KubeletID.PID, Whole: true, Time: clock.Now().Wall}, ok
+			return parsers.Sighting{UID: uid, Kind: parsers.KindRemoval, PID: n.node.KubeletID.PID, Whole: true, Time: clock.Now().Wall}, ok
 		},
 	}
 	ctx, cancel := context.WithCancel(context.Background())

@@ -123,8 +123,8 @@ func newFakeNode() *fakeNode {
 		now: policy.Instant{Wall: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), BootID: "b", Boot: 10 * time.Hour},
 		node: policy.Node{
 			Kubelet: policy.Fact{Truth: policy.Yes}, KubeletID: policy.KubeletID{PID: 812, Start: time.Hour},
-			RuntimeLists: policy.Fact{Truth: policy.Yes}, Network: policy.Fact{Truth: policy.Yes},
-			MayEnforce: policy.Fact{Truth: policy.Yes}, Agrees: policy.Fact{Truth: policy.Yes},
+			RuntimeLists: policy.Fact{Truth: policy.Yes},
+			MayEnforce:   policy.Fact{Truth: policy.Yes}, Agrees: policy.Fact{Truth: policy.Yes},
 			FreeBytes: 0.5, FreeInodes: 0.5,
 		},
 		pods: map[parsers.PodUID]*fakePod{}, quarantine: map[string]*fakePod{},
@@ -502,7 +502,7 @@ func (n *fakeNode) Load(name string, v any) (bool, error) {
 	switch v := v.(type) {
 	case *memory:
 		if m, ok := n.files[name].(memory); ok {
-			kept := decide.Memory{Holds: maps.Clone(m.Holds), Recorded: maps.Clone(m.Recorded), NetworkDown: m.NetworkDown, NetworkLost: m.NetworkLost}
+			kept := decide.Memory{Holds: maps.Clone(m.Holds), Recorded: maps.Clone(m.Recorded)}
 			kept.Refused = map[parsers.PodUID]decide.Refusal{}
 			for uid, no := range m.Refused {
 				kept.Refused[uid] = decide.Refusal{Why: no.Why} // as in the file
@@ -551,16 +551,20 @@ func (n *fakeNode) kinds(uid parsers.PodUID) []policy.Kind {
 	return kinds
 }
 
+// reports are the lines of a kubelet at -v=5, which reports each dead pod.
+func (n *fakeNode) reports() (claims []reported.Claim) {
+	for uid, p := range n.pods {
+		if c := n.claim(0); p.facts == nil {
+			c.Sighting.UID = uid
+			claims = append(claims, c)
+		}
+	}
+	return claims
+}
+
 // claim is the kubelet's line about a pod, identified by journald's trusted fields.
 func (n *fakeNode) claim(i int) reported.Claim {
 	return reported.Claim{At: n.now, Sighting: parsers.Sighting{
-		UID: uidOf(i), Report: parsers.ReportNotADirectory, Count: parsers.NoCount, PID: n.node.KubeletID.PID, Trusted: true, Whole: true, Time: n.now.Wall,
+		UID: uidOf(i), Report: parsers.ReportNotADirectory, Kind: parsers.KindRemoval, Count: parsers.NoCount, PID: n.node.KubeletID.PID, Trusted: true, Whole: true, Time: n.now.Wall,
 	}}
-}
-
-// held is the kubelet's line that the leaf of the first pod is not empty.
-func (n *fakeNode) held() reported.Claim {
-	c := n.claim(1)
-	c.Sighting.Report, c.Sighting.Volume, c.Sighting.Leaf = parsers.ReportTeardown, "v", fakeLeaf
-	return c
 }

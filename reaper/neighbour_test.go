@@ -100,7 +100,7 @@ func TestNeighbourDoesNotRepeat(t *testing.T) {
 	r.CNI = f
 	passes := 0
 	rep, err := r.Sweep(t.Context(), SweepOptions{
-		Options:  Options{Claims: []reported.Claim{n.claim(1)}},
+		Read:     func(context.Context) []reported.Claim { return n.reports() },
 		Sleep:    func(_ context.Context, d time.Duration) error { n.pass(d); return nil },
 		Progress: func(Report, time.Duration) { passes++ },
 	})

@@ -209,7 +209,7 @@ func (r *Reaper) remember(rep *Report, opt Options, was decide.Memory) {
 	}
 	changed := !maps.Equal(now.Holds, was.Holds) || !maps.Equal(now.Recorded, was.Recorded) ||
 		!maps.EqualFunc(now.Refused, was.Refused, decide.Refusal.Equal) || !maps.Equal(now.Names, was.Names) || !maps.Equal(now.Static, was.Static) ||
-		!maps.Equal(now.StateFiles, was.StateFiles) || now.NetworkDown == rep.Look.At
+		!maps.Equal(now.StateFiles, was.StateFiles)
 	if r.Store == nil || (!changed && !r.unsaved && len(opt.Claims) == 0 && rep.CNI == nil) {
 		return
 	}

@@ -8,11 +8,14 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/reported"
 )
 
 // SweepOptions are the options of a sweep.
 type SweepOptions struct {
 	Options
+	// Read reads the kubelet's latest lines, before each pass: a report counts for 30 s.
+	Read func(ctx context.Context) []reported.Claim
 	// NoWait ends the sweep where it would have to wait for hold or confirm.
 	NoWait bool
 	// Progress is called before each wait with its length; it may be nil.
@@ -21,12 +24,24 @@ type SweepOptions struct {
 	Sleep func(ctx context.Context, d time.Duration) error
 }
 
-// Sweep runs passes until time alone changes nothing, and returns all that they found and did.
+// A kubelet reports one orphan at a time, and the next 2 s after the first is gone. So a sweep reads the log every
+// nextReport until lastReport after its start and after each pod that it moved.
+const (
+	nextReport = 2 * time.Second
+	lastReport = 10 * time.Second
+)
+
+// Sweep runs passes until time alone changes nothing and the kubelet reports no more pods that can go. It returns all that
+// the passes found and did.
 func (r *Reaper) Sweep(ctx context.Context, opt SweepOptions) (Report, error) {
 	var total Report
 	var cniAt time.Duration // when the neighbour's turn is due
+	lastAt := r.Clock.Now().Boot
 	for {
 		opt.CNI = r.Clock.Now().Boot >= cniAt
+		if opt.Read != nil {
+			opt.Options.Claims = opt.Read(ctx)
+		}
 		rep, err := r.Pass(ctx, opt.Options)
 		if err != nil {
 			return total, err
@@ -36,10 +51,15 @@ func (r *Reaper) Sweep(ctx context.Context, opt SweepOptions) (Report, error) {
 			cniAt = r.Clock.Now().Boot + in
 		}
 		total.merge(rep)
+		if slices.ContainsFunc(rep.Outcomes, policy.Outcome.Moved) {
+			lastAt = r.Clock.Now().Boot
+		}
+		if r.Clock.Now().Boot-lastAt < lastReport && rep.hidden() {
+			rep.Next, rep.Pending = min(rep.Next, nextReport), true
+		}
 		if opt.DryRun || (!rep.Pending && rep.Next > 0) || (opt.NoWait && rep.Next > 0) || ctx.Err() != nil {
 			return total, ctx.Err()
 		}
-		opt.Claims = nil
 		if rep.Next == 0 {
 			continue
 		}
@@ -50,6 +70,16 @@ func (r *Reaper) Sweep(ctx context.Context, opt SweepOptions) (Report, error) {
 			return total, err
 		}
 	}
+}
+
+// hidden reports whether a pod only waits for the kubelet's report.
+func (rep *Report) hidden() bool {
+	for p := range policy.At(rep.Pods, policy.InPlace) {
+		if p.OnlyUnreported() {
+			return true
+		}
+	}
+	return false
 }
 
 // merge adds a later pass: newer verdicts win, outcomes add up, and a pod that an earlier pass moved or removed keeps its

@@ -7,29 +7,6 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// TestFirstNotProved checks that no second pod is parked while the first cannot be stripped: the first one proves
-// that the node's evidence is right.
-func TestFirstNotProved(t *testing.T) {
-	n := newFakeNode()
-	n.add(1, nil)
-	rules := noHold()
-	r := n.reaper(t, rules)
-	mustPass(t, r, n.claim(1))
-	other := n.add(2, nil)
-	n.stays = true
-	n.pass(rules.Confirm)
-	mustPass(t, r, n.claim(2))
-	if n.pods[uidOf(2)] != other || r.memory.Proven {
-		t.Fatalf("pods while the first is not proved: %v", n.pods)
-	}
-	n.stays = false
-	n.pass(time.Hour)
-	mustPass(t, r, n.claim(2))
-	if n.pods[uidOf(2)] != nil {
-		t.Errorf("pods after the first proved dead: %v", n.pods)
-	}
-}
-
 // TestTerminatingRemembered checks that the time since when a pod is not wanted outlives the daemon, and that the
 // next look comes when that time is long enough to be logged.
 func TestTerminatingRemembered(t *testing.T) {

@@ -62,7 +62,7 @@ func (f *fakeMounts) Unmount(
 // mountedNode is a node with a pod that is dead except for three mounts, the first of which lies on the second.
 func mountedNode(facts map[policy.FactName]policy.Truth) (*fakeNode, *fakeMounts, policy.Rules) {
 	n := newFakeNode()
-	all := map[policy.FactName]policy.Truth{policy.FactMounted: policy.Yes, policy.FactNamed: policy.Yes, policy.FactAnyNamed: policy.Yes}
+	all := map[policy.FactName]policy.Truth{policy.FactMounted: policy.Yes, policy.FactNamed: policy.Yes}
 	maps.Copy(all, facts)
 	n.add(1, all)
 	rules := testRules

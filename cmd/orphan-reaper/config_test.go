@@ -99,7 +99,7 @@ func TestConfigCheckAs(t *testing.T) {
 		t.Errorf("exit code %d: %s%s", code, out, printed)
 	}
 	write("mode: enforce\n")
-	if code, out, printed := call(t, "config", "check", "--as", daemon); code != 0 || !strings.Contains(strings.Join(strings.Fields(out), " "), "seen dead for hold (7m), or hold_reported (1m)") {
+	if code, out, printed := call(t, "config", "check", "--as", daemon); code != 0 || !strings.Contains(strings.Join(strings.Fields(out), " "), "seen dead for hold (7m) and that the kubelet reports") {
 		t.Errorf("exit code %d: %s%s", code, out, printed)
 	}
 	write("mode: observe\nhold: soon\n")

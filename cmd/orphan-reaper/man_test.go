@@ -192,23 +192,18 @@ On a node that you do not know, start with observe, and read the journal before 
 		`prove the judgement before most act. A node waits once: restarts neither lengthen nor repeat the wait. A sweep does not wait.`,
 	"hold": `How long the evidence against a pod must stay good. Two looks at least this far apart must agree, and the pod's directory must not have ` +
 		`changed for this time. With 0s one look is enough; use that on no node.`,
-	"hold_reported": `The hold of pods that the running kubelet reported as orphans, or that its complete list of pods omits: the kubelet itself has released ` +
-		`these. It counts only where it is shorter than "hold". 0s is allowed only with "hold: 0s", for tests and demos.`,
-	"settle": `How long the kubelet must have run before anything is moved. After a restart of the kubelet living pods look dead until its sources are ` +
-		`ready.`,
 	"confirm": `How long a pod that was moved to quarantine waits for a sign of life before anything of it is removed. A kubelet makes the directory of ` +
 		`a living pod again within 3 minutes, so less than that is no proof. 0s is allowed only with "hold: 0s", for tests and demos.`,
 	"retention": `How long emptyDir content stays in quarantine, and an archive of CNI files in the state directory. Where the disk nears the kubelet's ` +
 		`eviction thresholds, emptyDir content is removed after 10 minutes. What may be data of a user is never removed by itself.`,
-	"max_per_look": `The most pods that are moved in one look; 0 is no limit. Whatever is set here, after each start the first pod is moved alone before ` +
-		`the next one is touched.`,
+	"max_per_look": `The most pods that are moved in one look; 0 is no limit.`,
 	"quarantine_dir": `Where pods are moved to. It must be on the same mount as the pods directory, so that moving is one rename, and must not be in that ` +
 		`directory. While anything lies in one quarantine, another one is refused.`,
 	"state_dir": `Where the ledger, the holds, the places in the logs and the archives of CNI files are kept. It must belong to root, and only root may ` +
 		`be able to write to it. It is made if it is missing.`,
 	"log_sources": `Where the kubelet's log is read: journald, file, or both. auto is journald where it runs, else the files; on RKE2 also the file into ` +
-		`which its kubelet writes. For any other kubelet that writes a file of its own, set file here, and name that file in log_files. A line ` +
-		`only shows when to look. Nothing is removed because of a line.`,
+		`which its kubelet writes. For any other kubelet that writes a file of its own, set file here, and name that file in log_files. A pod ` +
+		`is released only by a report of the running kubelet.`,
 	"journal_units": `The units that run a kubelet. If systemd started the running kubelet in another service, that one is found, too. Lines ` +
 		`of other units ` +
 		`do not count. A list here replaces all of these.`,

@@ -171,7 +171,7 @@ mkdir -p "$pod/volumes/kubernetes.io~projected/token"
 set +e
 cat /dev/zero >"$pod/volumes/kubernetes.io~projected/token/data" 2>/dev/null
 timeout -s TERM -k 20 1 "$@" run $NODE --hold 1h --confirm 1h --log-source file --log-file "$DISK/log"
-timeout -s TERM "$LIMIT" "$@" run $NODE --hold 2s --confirm 1s --settle 0s --log-source file --log-file "$DISK/log" &
+timeout -s TERM "$LIMIT" "$@" run $NODE --hold 2s --confirm 1s --log-source file --log-file "$DISK/log" &
 daemon=$!
 (while kill -0 $daemon; do cat /dev/zero >>"$DISK/alive" 2>/dev/null; sleep 0.05; done) 2>/dev/null &
 while kill -0 $daemon 2>/dev/null; do

@@ -30,7 +30,7 @@ minReadySeconds: 2
 `
 
 // short are short times. The chart's schema refuses them, so it is skipped with them.
-const short = "extraArgs: [--hold=5s, --settle=5s, --confirm=20s]\n"
+const short = "extraArgs: [--hold=5s, --confirm=20s]\n"
 
 // install installs the chart as docs/fleet.md describes, and waits until its pods are ready.
 func (c *cluster) install(t *testing.T) {

@@ -120,7 +120,7 @@ END
 
 	if [ $driver = systemd ]; then
 		mkdir -p /etc/orphan-reaper
-		printf 'hold: 20s\nhold_reported: 5s\nconfirm: 15s\nsettle: 5s\n' >/etc/orphan-reaper/config.yaml
+		printf 'hold: 20s\nconfirm: 15s\n' >/etc/orphan-reaper/config.yaml
 		dpkg --force-confold --install /guest/orphan-reaper.deb >/dev/null
 		systemctl is-active orphan-reaper || systemctl start orphan-reaper
 		say "$driver: the DEB is installed, $(orphan-reaper version)"

@@ -78,7 +78,7 @@ func (m *Metrics) lookGauges() []*gauge[looked] {
 			func(l looked) values { return l.count(func(e *policy.Evidence) bool { return e.UID == "" }) }),
 		row(m, "orphans", "state", "Orphaned pods on disk at the last look, by verdict; one that only mode observe keeps counts as reap.",
 			looked.orphans),
-		row(m, "orphans_named", "", "Orphaned pods on disk at the last look that the running kubelet has named in its log since its start.",
+		row(m, "orphans_named", "", "Orphaned pods on disk at the last look that the running kubelet has reported in the last 30 s.",
 			func(l looked) values {
 				return l.count(func(e *policy.Evidence) bool { return e.Facts[policy.FactNamed].Truth == policy.Yes })
 			}),
@@ -93,8 +93,6 @@ func (m *Metrics) lookGauges() []*gauge[looked] {
 			func(l looked) values { return known(map[string]*int64{"": l.Node.Gauges.Uncleaned}) }),
 		row(m, "kubelet_pods", "state", "Pods by the kubelet's own count: desired, active, mirror and working now, orphaned (in the runtime) "+
 			"and restarted since its start. A state that it does not report has no series.", looked.kubeletPods),
-		row(m, "oldest_orphaned_sandbox_age_seconds", "", "Age of the oldest stopped sandbox that only the runtime knows, "+
-			"0 without one; absent while the runtime cannot be asked.", looked.oldestSandbox),
 		row(m, "global_mounts", "state", "Volumes at the last look that are staged on this node and that no pod directory wants, by state: mounted, left "+
 			"(only the directory) and unknown (whose they are, or whether they are mounted). Absent where not all could be read.", looked.globalMounts),
 		row(m, "last_look_timestamp_seconds", "", "Time of the last look, seconds since the epoch.",
@@ -176,19 +174,6 @@ func (l looked) kubeletPods() values {
 		counts["working"] = &working
 	}
 	return known(counts)
-}
-
-func (l looked) oldestSandbox() values {
-	if l.InRuntime == nil {
-		return nil
-	}
-	var oldest time.Duration
-	for p := range policy.At(l.pods, policy.InPlace, policy.InRuntime) {
-		if at, ok := p.OldestSandbox(); ok && p.For(policy.ReasonSandboxOrphaned) {
-			oldest = max(oldest, l.At.Wall.Sub(at))
-		}
-	}
-	return only(oldest.Seconds())
 }
 
 func known(counts map[string]*int64) values {

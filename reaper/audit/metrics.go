@@ -2,7 +2,6 @@ package audit
 
 import (
 	"runtime"
-	"slices"
 	"sync"
 	"time"
 
@@ -154,15 +153,9 @@ func (m *Metrics) Quarantine(entries map[string]*policy.EntryState) {
 }
 
 // Orphan reports whether the metrics count an entry of the pods directory as an orphaned pod: the kubelet has reported
-// it, or it has no cgroup, and no sandbox or container in the runtime. A pod with a ready sandbox does not count,
-// since a pod can forge a log line. policy.Judge does not use it.
+// it, and the runtime has no ready sandbox of it, since a pod can forge a log line. policy.Judge does not use it.
 func Orphan(e *policy.Evidence) bool {
-	if e.UID == "" || slices.ContainsFunc(e.Sandboxes, func(s policy.Sandbox) bool { return s.Ready }) {
-		return false
-	}
-	f := &e.Facts
-	return f[policy.FactNamed].Truth == policy.Yes || f[policy.FactCgroup].Truth == policy.No &&
-		f[policy.FactSandbox].Truth != policy.Yes && f[policy.FactContainer].Truth != policy.Yes
+	return e.UID != "" && e.Facts[policy.FactNamed].Truth == policy.Yes && e.Facts[policy.FactSandbox].Truth != policy.Yes
 }
 
 // Outcome counts the outcome of one action.

@@ -67,7 +67,7 @@ func busy() *Metrics {
 	pods := []policy.Evidence{
 		{Name: "lost+found"},
 		pod("a", policy.Yes, policy.Unknown, policy.Unknown, time.Hour),
-		pod("b", policy.No, policy.No, policy.No, 2*time.Hour),
+		pod("b", policy.Yes, policy.No, policy.No, 2*time.Hour),
 		pod("lives", policy.No, policy.Yes, policy.Yes, 1000*time.Hour),
 		pod("stopped", policy.No, policy.No, policy.Yes, 1000*time.Hour),
 		pod("unsure", policy.No, policy.Unknown, policy.No, 1000*time.Hour),
@@ -85,7 +85,7 @@ func busy() *Metrics {
 	forgotten.Sandboxes = []policy.Sandbox{{Created: noon.Add(-time.Hour)}, {Created: noon.Add(-3 * time.Hour)}}
 	look.InRuntime, look.KubeletLists = new(3), new(2)
 	pods, verdicts = append(pods, forgotten), append(verdicts, policy.Verdict{
-		Stage: policy.InRuntime, Decision: policy.Keep, Why: []policy.Why{{Reason: policy.ReasonSandbox}, {Reason: policy.ReasonSandboxOrphaned}},
+		Stage: policy.InRuntime, Decision: policy.Keep, Why: []policy.Why{{Reason: policy.ReasonSandbox}},
 	})
 	var judged []policy.Judged
 	for i := range pods {
@@ -163,7 +163,7 @@ func TestUnknownHasNoSeries(t *testing.T) {
 	b, err := m.text()
 	testkit.Must(t, err)
 	for _, name := range []string{
-		"\norphan_reaper_pods{", "\norphan_reaper_oldest_orphaned_sandbox_age_seconds ", "\norphan_reaper_kubelet_orphan_errors ",
+		"\norphan_reaper_pods{", "\norphan_reaper_kubelet_orphan_errors ",
 		"\norphan_reaper_kubelet_pods{", "\norphan_reaper_global_mounts{",
 	} {
 		if bytes.Contains(b, []byte(name)) {

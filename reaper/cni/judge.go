@@ -74,7 +74,7 @@ func Judge(f *File, n policy.Node, l Listing, r policy.Rules, now policy.Instant
 	if r.Waive {
 		v.Waived()
 	} else {
-		v.NeedKubelet(n, r, now)
+		v.NeedKubelet(n)
 	}
 	repair := f.BrokenCache() && f.Facts[Listed].Truth == policy.Yes && f.Facts[Ready].Truth == policy.No
 	for _, rule := range rules {

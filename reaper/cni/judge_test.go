@@ -30,7 +30,7 @@ func goneFile() *scene {
 			Changed: now.Wall.Add(-25 * time.Hour),
 		},
 		node: policy.Node{Kubelet: yes, KubeletID: policy.KubeletID{PID: 812, Start: time.Hour}, RuntimeLists: yes, MayEnforce: yes, Agrees: yes},
-		r:    policy.Rules{Hold: 5 * time.Minute, Settle: 5 * time.Minute, CNIOlderThan: 24 * time.Hour},
+		r:    policy.Rules{Hold: 5 * time.Minute, CNIOlderThan: 24 * time.Hour},
 		now:  now,
 		l:    Listing{Since: policy.Instant{Wall: now.Wall.Add(-seen), BootID: now.BootID, Boot: now.Boot - seen}, IDs: map[string]bool{}},
 	}
@@ -72,9 +72,6 @@ func TestJudge(t *testing.T) {
 		}, policy.Wait, []policy.Reason{policy.ReasonHold}},
 		{"hold of another boot", func(s *scene) { s.l.Since.BootID = "boot-0" }, policy.Wait, []policy.Reason{policy.ReasonHold}},
 		{"listed during the hold", func(s *scene) { s.l.IDs[sandboxID] = true }, policy.Wait, []policy.Reason{policy.ReasonHold}},
-		{"kubelet has just started", func(s *scene) {
-			s.node.KubeletID.Start = s.now.Boot - time.Minute
-		}, policy.Wait, []policy.Reason{policy.ReasonKubeletStarting}},
 		{"no kubelet", func(s *scene) { s.node.Kubelet = policy.Fact{} }, policy.Keep, []policy.Reason{policy.ReasonKubeletUnknown}},
 		{"broken, its sandbox is not ready", func(s *scene) {
 			s.f.Broken, s.f.Changed = true, s.now.Wall.Add(-time.Hour)

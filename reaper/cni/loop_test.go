@@ -238,7 +238,7 @@ func (n *fakeCNI) DropArchive(name string) error {
 	return nil
 }
 
-var testRules = policy.Rules{Hold: 5 * time.Minute, Settle: 5 * time.Minute, Confirm: 5 * time.Minute, Retention: 24 * time.Hour, CNIOlderThan: 24 * time.Hour}
+var testRules = policy.Rules{Hold: 5 * time.Minute, Confirm: 5 * time.Minute, Retention: 24 * time.Hour, CNIOlderThan: 24 * time.Hour}
 
 // turn sweeps once and saves the state for the next turn.
 func (n *fakeCNI) turn(s *Sweeper, t reaper.Turn) *Report {
@@ -317,7 +317,6 @@ func TestCNINothingGoes(t *testing.T) {
 		"no ledger":                func(n *fakeCNI, _ *Sweeper, _ *reaper.Turn) { n.ledgerErr = errors.New("no space left on device") },
 		"runtime silent":           func(n *fakeCNI, _ *Sweeper, _ *reaper.Turn) { n.node.RuntimeLists.Truth = policy.Unknown },
 		"runtime empty":            func(n *fakeCNI, _ *Sweeper, _ *reaper.Turn) { n.node.RuntimeLists.Truth, n.listed = policy.No, nil },
-		"kubelet just started":     func(n *fakeCNI, _ *Sweeper, _ *reaper.Turn) { n.node.KubeletID.Start = n.now.Boot - time.Minute },
 		"not read whole":           func(n *fakeCNI, _ *Sweeper, _ *reaper.Turn) { n.unread["net-id1-eth0"] = true },
 		"listed during the hold": func(n *fakeCNI, _ *Sweeper, _ *reaper.Turn) {
 			n.memory = bytes.ReplaceAll(n.memory, []byte("id-of-a-living-one"), []byte("id1"))

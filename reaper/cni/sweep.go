@@ -238,7 +238,7 @@ func (w *sweep) judge(look Look, dead map[parsers.PodUID]bool) []File {
 		v.Gate(permit)
 		rep.Census.Judged(f, v)
 		if v.Decision == policy.Wait && v.Due > 0 {
-			waits := v.Due <= max(rules.Hold, rules.Settle)
+			waits := v.Due <= rules.Hold
 			rep.Pending = rep.Pending || waits
 			if rep.Next == 0 || v.Due < rep.Next {
 				rep.Next = v.Due

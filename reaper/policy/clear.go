@@ -34,7 +34,7 @@ func (j *judgement) clear(v Verdict) Verdict {
 	}
 	held := Why{ReasonKubeletHolds, e.Facts[FactTeardown].Detail}
 	w := j.weigh(unlessCleared)
-	if w.Decision == Keep || w.For(ReasonSandboxOrphaned) {
+	if w.Decision == Keep {
 		v.Hold, v.Again = w.Hold, w.Again // it may be paused
 		return v
 	}

@@ -7,42 +7,6 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
 )
 
-// TestClearOnlyDead checks that no leaf is cleared unless every fact except the volume manager's shows a dead pod:
-// the same pod would be parked if the volume manager had released it and the kubelet reported it.
-func TestClearOnlyDead(t *testing.T) {
-	cleared := 0
-	allScenes(func(name string, s *scene) {
-		facts := s.ev.Facts
-		s.leaf(2, 10*time.Second)
-		for n := range NumFacts {
-			if n != FactTeardown && n != FactNamed && n != FactAnyNamed {
-				s.ev.Facts[n] = facts[n]
-			}
-		}
-		v := Judge(s.ev, s.node, s.hold, s.rules, s.now)
-		if v.Decision == Reap {
-			t.Fatalf("%s: a pod that the volume manager keeps is parked", name)
-		}
-		if len(v.Leaves) == 0 {
-			return
-		}
-		cleared++
-		s.ev.Facts[FactTeardown].Truth, s.ev.Facts[FactNamed].Truth = No, Yes
-		s.ev.Leaves = nil
-		if w := Judge(s.ev, s.node, s.hold, s.rules, s.now); w.Decision != Reap {
-			t.Errorf("%s: cleared despite %v", name, w.Why)
-		}
-		for _, n := range []FactName{FactCgroup, FactSandbox, FactContainer} {
-			if s.ev.Facts[n].Truth != No {
-				t.Errorf("%s: cleared, but %s is %s", name, n, s.ev.Facts[n].Truth)
-			}
-		}
-	})
-	if cleared == 0 {
-		t.Error("no scene is cleared")
-	}
-}
-
 // TestClearLedger checks the entry's phase after each result of a clear, and that recovery closes what a crash left
 // open.
 func TestClearLedger(t *testing.T) {

@@ -78,10 +78,6 @@ type Node struct {
 	// RuntimeLists reports whether the runtime answered in time (Unknown: it did not) with
 	// at least one sandbox (No: with none: a fresh runtime, or the wrong socket).
 	RuntimeLists Fact
-	// Network reports whether the runtime calls the pods' network ready, and NetworkDown until when
-	// it may not have been: see decide.Memory.
-	Network     Fact
-	NetworkDown Instant
 	// MayEnforce reports whether this process sees the node's own mounts and processes.
 	MayEnforce Fact
 	// Agrees reports whether the settings (root directory, the runtime's socket) agree with the kubelet that runs.
@@ -144,18 +140,13 @@ type Evidence struct {
 	Unmount string
 	// RuntimeOnly is true if there is no such directory, and only the runtime has the pod.
 	RuntimeOnly bool
-	// Sandboxes are those that the runtime lists of the pod, if its list is complete; else none. LooseContainers counts the
-	// pod's containers that are in none of them.
-	Sandboxes       []Sandbox
-	LooseContainers int
+	// Sandboxes are those that the runtime lists of the pod, if its list is complete; else none.
+	Sandboxes []Sandbox
 	// Made is when they and their containers were made.
 	Made Span
-	// Omitted is true where the running kubelet's complete list omits the pod. FactReleased may rest on the API
-	// server's list as well.
-	Omitted bool
-	// Unlisted is Yes where the kubelet's list at its socket pods-api omits the pod. That list is complete if the
-	// kubelet had taken in all of its pods, as it has once it has named any orphan.
-	Unlisted Fact
+	// Unmountable is true where the running kubelet reported that it does not remove the pod's directory since volumes of
+	// it are left. That releases an unmount, and keeps the directory.
+	Unmountable bool
 	// Static is true where the runtime lists a sandbox of the pod that the kubelet made from a manifest or a
 	// URL (annotation kubernetes.io/config.source), now or in an earlier look: such a pod returns under its UID.
 	Static bool
@@ -177,10 +168,6 @@ type Look struct {
 	RuntimeOnly []Evidence
 	// Listed has every pod of the pods directory or the runtime, also those that were not asked for.
 	Listed map[parsers.PodUID]bool
-	// Resources is the answer of the kubelet's pod-resources socket, and UIDs has the pods by their names, of runtime and
-	// log directories.
-	Resources *PodResources
-	UIDs      map[PodName][]parsers.PodUID
 	// Manifests are those of static pods, nil if none were read, and StaticSandboxes their sandboxes by the pods' names.
 	Manifests       *StaticPods
 	StaticSandboxes map[PodName][]StaticSandbox

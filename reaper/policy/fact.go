@@ -59,31 +59,27 @@ const (
 	FactDirectory    FactName = iota // is pods/UID a directory, and no symlink?
 	FactOwnMount                     // is pods/UID a mount point of its own?
 	FactMounted                      // does a mount of any namespace name the UID?
-	FactSandbox                      // does the runtime list a sandbox, in any state?
-	FactContainer                    // does the runtime list a container, in any state?
+	FactSandbox                      // does the runtime list a ready sandbox?
+	FactContainer                    // does the runtime list a container that has not exited?
 	FactCgroup                       // is there a cgroup of the pod?
-	FactNamed                        // has the kubelet that runs now named this UID as an orphan?
-	FactAnyNamed                     // "swept": has the kubelet that runs now named any orphan at all?
+	FactNamed                        // has the kubelet that runs now reported this UID as an orphan in the last 30 s?
 	FactTeardown                     // does its volume manager still work on the pod?
 	FactKubeletFile                  // does a state file of the kubelet name the UID?
 	FactKubeletLists                 // does the kubelet's own pod list, where it can be had, have the UID?
 	FactAPILists                     // does the API server, where one was named, bind a pod of this UID to the node?
-	FactReleased                     // does a list that is known to be whole, of one of those two, omit the UID?
 	FactStaticPod                    // does a manifest of a static pod own the UID?
 	FactStaged                       // is a volume of the pod staged or mapped on the node?
 	FactInUse                        // does a process hold something below it open?
 	FactRestored                     // did an operator restore it from quarantine?
 	FactContent                      // could its content be read and classed?
-	FactPodLogs                      // does the kubelet keep the pod's log directory?
-	FactPodResources                 // does the kubelet's pod-resources socket list its name, and no other pod have that?
 	FactRemade                       // parked pods only: is there a pods/UID again?
 	FactUsed                         // parked pods only: does a mount, an open file or its content show that the new one is used?
 	NumFacts
 )
 
 var factNames = [NumFacts]string{
-	"directory", "own_mount", "mounted", "sandbox", "container", "cgroup", "named", "swept",
-	"held", "kubelet_file", "kubelet_lists", "api_lists", "released", "static_pod", "staged", "in_use", "restored", "content", "pod_logs", "pod_resources",
+	"directory", "own_mount", "mounted", "sandbox", "container", "cgroup", "named",
+	"held", "kubelet_file", "kubelet_lists", "api_lists", "static_pod", "staged", "in_use", "restored", "content",
 	"remade", "used",
 }
 

@@ -105,11 +105,10 @@ func TestPauseIsBounded(t *testing.T) {
 // change of it, restarts the hold.
 func TestPauseKeepsNothingElse(t *testing.T) {
 	for name, change := range map[string]func(s *scene){
-		"another directory":    func(s *scene) { s.ev.ID.Ino++ },
-		"another boot":         func(s *scene) { s.now.BootID = "boot-2" },
-		"a sign of life":       func(s *scene) { s.ev.Facts[FactCgroup].Truth = Yes },
-		"no kubelet":           func(s *scene) { s.node.Kubelet = Fact{} },
-		"the kubelet is young": func(s *scene) { s.node.KubeletID.Start = s.now.Boot - time.Second },
+		"another directory": func(s *scene) { s.ev.ID.Ino++ },
+		"another boot":      func(s *scene) { s.now.BootID = "boot-2" },
+		"a sign of life":    func(s *scene) { s.ev.Facts[FactCgroup].Truth = Yes },
+		"no kubelet":        func(s *scene) { s.node.Kubelet = Fact{} },
 		"a fresh runtime": func(s *scene) {
 			s.node.RuntimeLists.Truth = No
 			s.ev.Facts[FactSandbox], s.ev.Facts[FactContainer] = Fact{}, Fact{}

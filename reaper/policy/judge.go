@@ -10,8 +10,7 @@ const (
 	aboutDirectory       // where there is a directory
 	aboutContent         // where there is one, and it was read
 	aboutVolumes         // where it was read; a pod that was passed over is kept for what shows that it lives
-	aboutRuntime         // last: judged otherwise where nothing else objects
-	aboutKubelet         // its reports and its silence, judged together by judgement.kubelet
+	aboutKubelet         // its report, judged by judgement.report
 	aboutEntry           // not asked: the fact is about entries of the quarantine
 )
 
@@ -35,7 +34,7 @@ const (
 
 // rule has the one truth of a fact that does not object, the reasons of the other two, and the decision then for a pod in
 // place and for one that waits in quarantine ("" is not asked). Unknown keeps the former and has the latter wait, but for
-// silent rules. What releases a pod is in silence.go.
+// silent rules.
 type rule struct {
 	fact     FactName
 	about    group
@@ -62,14 +61,10 @@ var rules = [...]rule{
 	{FactDirectory, aboutDirectory, Yes, ReasonNotADirectory, ReasonContentUnknown, Keep, "", 0},
 	{FactOwnMount, aboutDirectory, No, ReasonOwnMount, ReasonMountsUnknown, Keep, "", 0},
 	{FactMounted, aboutPod, No, ReasonMounted, ReasonMountsUnknown, Keep, Return, shared | breaks},
-	{FactSandbox, aboutRuntime, No, ReasonSandbox, ReasonRuntimeUnknown, Keep, Return, waivable | shared | breaks | sign | doubt},
-	{FactContainer, aboutRuntime, No, ReasonContainer, ReasonRuntimeUnknown, Keep, Return, waivable | shared | breaks | sign | doubt},
+	{FactSandbox, aboutPod, No, ReasonSandbox, ReasonRuntimeUnknown, Keep, Return, waivable | shared | breaks | sign | doubt},
+	{FactContainer, aboutPod, No, ReasonContainer, ReasonRuntimeUnknown, Keep, Return, waivable | shared | breaks | sign | doubt},
 	{FactCgroup, aboutPod, No, ReasonCgroup, ReasonCgroupUnknown, Keep, Return, shared | breaks | sign | doubt},
-	{FactNamed, aboutKubelet, Yes, ReasonKubeletUnknown, ReasonKubeletUnknown, Keep, "", waivable},
-	{FactAnyNamed, aboutKubelet, Yes, ReasonKubeletUnknown, ReasonKubeletUnknown, Keep, "", waivable},
-	{FactReleased, aboutKubelet, Yes, ReasonKubeletUnknown, ReasonKubeletUnknown, Keep, "", waivable},
-	{FactPodLogs, aboutKubelet, No, ReasonPodLogs, ReasonKubeletUnknown, Keep, "", waivable},
-	{FactPodResources, aboutKubelet, No, ReasonPodResources, ReasonKubeletUnknown, Keep, "", waivable},
+	{FactNamed, aboutKubelet, Yes, ReasonNotReported, ReasonNotReported, Keep, "", waivable},
 	{FactTeardown, aboutPod, No, ReasonKubeletHolds, ReasonKubeletUnknown, Keep, "", waivable},
 	{FactKubeletFile, aboutPod, No, ReasonKubeletFile, ReasonKubeletFile, Keep, Return, waivable | shared | breaks | sign},
 	{FactKubeletLists, aboutPod, No, ReasonKubeletLists, ReasonKubeletLists, Keep, Return, waivable | shared | breaks | sign},
@@ -91,7 +86,7 @@ func (r rule) asked(e *Evidence) bool {
 		return !e.RuntimeOnly && !e.Unread
 	case aboutVolumes:
 		return !e.Unread
-	case aboutRuntime, aboutKubelet, aboutEntry:
+	case aboutKubelet, aboutEntry:
 		return false
 	case aboutPod:
 	}
@@ -100,7 +95,7 @@ func (r rule) asked(e *Evidence) bool {
 
 // onlyYesCounts reports whether only a yes of the source counts. None of these may be the ground for releasing a pod.
 func (r Rules) onlyYesCounts(n FactName) bool {
-	return n == FactKubeletLists || n == FactPodResources || n == FactAPILists && !r.NeedAPI
+	return n == FactKubeletLists || n == FactAPILists && !r.NeedAPI
 }
 
 // silent reports whether the rule's Unknown keeps nothing.
@@ -121,7 +116,6 @@ type unless uint8
 const (
 	unlessDoubt   unless = 1 << iota // a doubt that is about the node, if it went against the pod: see hold.go
 	unlessCleared                    // the volume manager releases once its leaves are cleared: see clear.go
-	unlessRemoved                    // the kubelet removes the sandboxes that have stopped: see sandbox.go
 )
 
 // noRuntime reports whether the rule's fact is the runtime's, and the runtime has answered with nothing at all.
@@ -134,8 +128,8 @@ type objection struct {
 	decision Decision
 	why      Why
 	unless   unless
-	// untilReported is true where a report of the running kubelet, or a complete list, lifts the objection,
-	// whatever unless has. The hold runs meanwhile: see weigh.
+	// untilReported is true where a report of the running kubelet lifts the objection, whatever unless has. The hold
+	// runs meanwhile: see weigh.
 	untilReported bool
 }
 
@@ -154,7 +148,6 @@ type judgement struct {
 // the rules and the time. It is pure. The evidence is read once, into objections, and these are weighed: only a pod
 // without any objection may be Reap, and only once time has passed.
 func Judge(e Evidence, n Node, h Hold, r Rules, now Instant) Verdict {
-	r.Hold = r.holdOf(&e)
 	j := &judgement{e: e, n: n, h: h, r: r, now: now, start: Verdict{Decision: Reap}}
 	if e.RuntimeOnly {
 		j.start.Stage = InRuntime
@@ -177,8 +170,8 @@ func (j *judgement) objections() {
 	if j.r.Waive {
 		j.start.Waived()
 	} else {
-		j.start.NeedKubelet(j.n, j.r, j.now)
-		j.kubelet()
+		j.start.NeedKubelet(j.n)
+		j.report()
 	}
 	for _, rule := range rules {
 		if rule.asked(&j.e) {
@@ -187,24 +180,26 @@ func (j *judgement) objections() {
 	}
 	j.terminating()
 	j.notRunning()
-	var stopped unless
-	if !j.r.Waive && j.e.forgotten() {
-		stopped = unlessRemoved
+}
+
+// report objects until the kubelet that runs now has reported the pod: only its report releases a pod. A kubelet reports a
+// UID only if it is in none of its sources, has no running container, and no volume of it is mounted or in its volume
+// manager (cleanupOrphanedPodDirs). It repeats the report every two seconds until the directory is gone.
+func (j *judgement) report() {
+	f := j.e.Facts[FactNamed]
+	if j.n.Kubelet.Truth != Yes || f.Truth == Yes {
+		return
 	}
-	for _, rule := range rules {
-		if rule.about == aboutRuntime {
-			j.apply(rule, stopped)
-		}
-	}
+	j.objectUnreported(Keep, ReasonNotReported, unknownDetail(FactNamed, f))
 }
 
 func (j *judgement) object(d Decision, reason Reason, detail string, need unless) {
 	j.against = append(j.against, objection{decision: d, why: Why{reason, detail}, unless: need})
 }
 
-// objectUnreported objects until the running kubelet reports the pod, or its complete list omits it.
-func (j *judgement) objectUnreported(d Decision, reason Reason, detail string, need unless) {
-	j.against = append(j.against, objection{d, Why{reason, detail}, need, true})
+// objectUnreported objects until the running kubelet reports the pod.
+func (j *judgement) objectUnreported(d Decision, reason Reason, detail string) {
+	j.against = append(j.against, objection{d, Why{reason, detail}, 0, true})
 }
 
 // apply objects unless the rule's fact is the one truth that releases the pod.
@@ -213,7 +208,7 @@ func (j *judgement) apply(rule rule, need unless) {
 	case f.Truth == rule.dead:
 	case f.Truth != Unknown:
 		if rule.fact == FactKubeletFile && !j.r.Waive && j.e.FilesGoStale {
-			j.objectUnreported(Wait, rule.alive, f.Detail, need) // a kubelet reports its orphans in turn
+			j.objectUnreported(Wait, rule.alive, f.Detail) // a kubelet reports its orphans in turn
 			return
 		}
 		if rule.fact == FactTeardown && !j.r.Waive && len(j.e.Leaves) > 0 {
@@ -240,7 +235,6 @@ func (j *judgement) doubts(rule rule) bool {
 // never makes the verdict Reap.
 //
 //	no objection                      Reap, once time has passed
-//	the stopped sandboxes alone       Wait for their removal by the kubelet, then Keep
 //	only the kubelet's report missing Keep, and the hold runs
 //	doubts about the node alone       Keep, and the hold pauses
 //	anything else                     Keep, or Wait where all that objects ends by itself
@@ -249,13 +243,12 @@ func (j *judgement) doubts(rule rule) bool {
 // backlog takes one hold.
 //
 // stands: something objects that no condition lifts. need: the conditions that would lift all the others. good:
-// nothing objects. forgotten: only stopped sandboxes object. standsWithout and needWithout are stands and need without
-// the objections that a report lifts.
+// nothing objects. standsWithout and needWithout are stands and need without the objections that a report lifts.
 func (j *judgement) weigh(assume unless) Verdict {
 	v := j.start
 	v.Why = slices.Clip(v.Why)
 	var need, needWithout unless
-	stands := v.Decision != Reap // the kubelet is not there, or has just started
+	stands := v.Decision != Reap // the kubelet is not there
 	standsWithout := stands
 	for _, o := range j.against {
 		need |= o.unless &^ assume
@@ -266,19 +259,12 @@ func (j *judgement) weigh(assume unless) Verdict {
 		}
 	}
 	good := !stands && need == 0
-	forgotten := !stands && need == unlessRemoved
-	if forgotten {
-		v.sandboxes(j.e, j.h, j.now)
-	} else {
-		for _, o := range j.against {
-			if o.unless == 0 || o.unless&^assume != 0 {
-				v.keep(o.decision, o.why.Reason, o.why.Detail)
-			}
+	for _, o := range j.against {
+		if o.unless == 0 || o.unless&^assume != 0 {
+			v.keep(o.decision, o.why.Reason, o.why.Detail)
 		}
 	}
-	silent := !j.r.Waive && !released(j.e.Facts)
-	of := Hold{ID: j.e.ID, Wanted: silent && !unlisted(j.e.Facts)}
-	h := j.h.sinceSilent(of, silent)
+	of, h := Hold{ID: j.e.ID}, j.h
 	if !standsWithout && needWithout&^unlessDoubt == 0 && needWithout != 0 {
 		v.pause(of, h, j.r, j.now)
 	}
@@ -288,7 +274,7 @@ func (j *judgement) weigh(assume unless) Verdict {
 	switch {
 	case good:
 		v.Good(v.hold(of, h, j.r, j.now), j.r)
-	case !standsWithout && needWithout == 0 && !forgotten:
+	case !standsWithout && needWithout == 0:
 		v.hold(of, h, j.r, j.now)
 	}
 	return v

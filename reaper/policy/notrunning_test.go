@@ -16,10 +16,6 @@ func TestNotRunning(t *testing.T) {
 	}{
 		{"a stale mount", func(*scene) {}, OutlookPerson},
 		{"a cgroup that merely leaked", func(s *scene) { s.ev.Facts.Set(FactMounted, No, "", ""); s.ev.Unmount = "" }, OutlookPerson},
-		{"its stopped sandbox is still listed", func(s *scene) {
-			s.ev.Facts.Set(FactSandbox, Yes, "", "")
-			s.ev.Sandboxes = []Sandbox{{ID: "a"}}
-		}, OutlookPerson},
 		{"a process is in its cgroup, or nobody could see", func(s *scene) { s.ev.CgroupIdle = false }, OutlookAlive},
 		{"its sandbox is ready", func(s *scene) {
 			s.ev.Facts.Set(FactSandbox, Yes, "", "")
@@ -30,7 +26,6 @@ func TestNotRunning(t *testing.T) {
 		{"the containers are not known", func(s *scene) { s.ev.Facts.Set(FactContainer, Unknown, "", "") }, OutlookAlive},
 		{"the kubelet lists it", func(s *scene) { s.ev.Facts.Set(FactKubeletLists, Yes, "", "") }, OutlookAlive},
 		{"the API server lists it", func(s *scene) { s.ev.Facts.Set(FactAPILists, Yes, "", "") }, OutlookAlive},
-		{"the kubelet keeps its logs", func(s *scene) { s.ev.Facts.Set(FactPodLogs, Yes, "", "") }, OutlookAlive},
 		{"a manifest owns it", func(s *scene) { s.ev.Facts.Set(FactStaticPod, Yes, "", "") }, OutlookAlive},
 		{"it may just start", func(s *scene) { s.ev.Changed = s.now.Wall.Add(-9 * time.Minute) }, OutlookAlive},
 		{"its age is not known", func(s *scene) { s.ev.Changed = time.Time{} }, OutlookAlive},

@@ -28,7 +28,6 @@ func JudgeParked(e Evidence, n Node, p Parked, r Rules, now Instant) Verdict {
 	if !r.Waive {
 		v.sameKubelet(n, p)
 	}
-	v.networkConfirms(e, n, r, now)
 	const booted = "the machine has booted since the pod was parked"
 	switch since, ok := now.Since(p.At); {
 	case !ok && r.Waive: // only the clock could confirm, and it has started again

@@ -36,17 +36,17 @@ func deadScene() *scene {
 	now := Instant{Wall: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), BootID: "boot-1", Boot: 100 * time.Hour}
 	s := &scene{
 		now:   now,
-		rules: Rules{Hold: 5 * time.Minute, Settle: 5 * time.Minute, Confirm: 2 * time.Minute, Retention: 24 * time.Hour},
+		rules: Rules{Hold: 5 * time.Minute, Confirm: 2 * time.Minute, Retention: 24 * time.Hour},
 		node: Node{
 			Kubelet: Fact{Truth: Yes}, KubeletID: KubeletID{PID: 812, Start: time.Hour},
-			RuntimeLists: Fact{Truth: Yes}, Network: Fact{Truth: Yes}, MayEnforce: Fact{Truth: Yes}, Agrees: Fact{Truth: Yes}, FreeBytes: 0.5, FreeInodes: 0.5,
+			RuntimeLists: Fact{Truth: Yes}, MayEnforce: Fact{Truth: Yes}, Agrees: Fact{Truth: Yes}, FreeBytes: 0.5, FreeInodes: 0.5,
 		},
 		ev: Evidence{Name: string(testUID), UID: testUID, ID: DirID{1, 2, 3}, Changed: now.Wall.Add(-time.Hour)},
 	}
 	for n := range NumFacts {
 		s.ev.Facts.Set(n, No, "test", "")
 	}
-	for _, n := range []FactName{FactDirectory, FactContent, FactNamed, FactAnyNamed} {
+	for _, n := range []FactName{FactDirectory, FactContent, FactNamed} {
 		s.ev.Facts.Set(n, Yes, "test", "")
 	}
 	s.hold = Hold{Since: s.ago(6 * time.Minute), ID: s.ev.ID}
@@ -159,7 +159,7 @@ func (s *scene) verdict(parked bool) string {
 // reported nothing, as after its restart.
 func (s *scene) leaf(entries int64, ago time.Duration) {
 	s.ev.Facts.Set(FactTeardown, Yes, "test", "the kubelet's volume manager cannot tear down /v: it is not empty")
-	s.ev.Facts[FactNamed].Truth, s.ev.Facts[FactAnyNamed].Truth = No, No
+	s.ev.Facts[FactNamed].Truth = No
 	s.ev.Leaves = []VolumeTeardown{{At: s.ago(ago), Leaf: testLeaf}}
 	s.ev.Residue = []Residue{{Path: testLeaf, Class: contents.ClassData, Entries: entries}}
 }
@@ -289,8 +289,8 @@ func TestAliveNeverReaps(t *testing.T) {
 				return No
 			}
 		}
-		if n == FactNamed || n == FactAnyNamed || n == FactReleased {
-			return No // their yes releases a pod
+		if n == FactNamed {
+			return No // its yes releases a pod
 		}
 		return Yes
 	}
@@ -313,13 +313,12 @@ func TestAliveNeverReaps(t *testing.T) {
 	}
 }
 
-// TestSilentFacts checks that only the kubelet's pod list, its pod-resources socket (TestResources of reading) and an
-// optional API server may be Unknown without keeping a pod. Their yes keeps the pod in every case. Their no equals
+// TestSilentFacts checks that only the kubelet's pod list and an optional API server may be Unknown without keeping a pod. Their yes keeps the pod in every case. Their no equals
 // their silence, and neither releases a pod that would be kept without them.
 func TestSilentFacts(t *testing.T) {
 	for n := range NumFacts {
 		for _, need := range []bool{false, true} {
-			want := n == FactKubeletLists || n == FactPodResources || n == FactAPILists && !need
+			want := n == FactKubeletLists || n == FactAPILists && !need
 			if (Rules{NeedAPI: need}).onlyYesCounts(n) != want {
 				t.Errorf("%s, NeedAPI %t: onlyYesCounts is wrong", n, need)
 			}
@@ -346,21 +345,10 @@ func TestSilentFacts(t *testing.T) {
 				t.Errorf("%s lists it, %s: %v, %v", fact, name, listed, parkedListed)
 			}
 		})
-		for n := range NumFacts {
-			var f Facts
-			f[n].Truth = Yes
-			for _, lists := range []Truth{No, Yes} {
-				before := released(f)
-				f[fact].Truth = lists
-				if released(f) != before {
-					t.Errorf("%s %s changes whether the pod is released", fact, lists)
-				}
-			}
-		}
 	}
 }
 
-// alone lists the rules that keep a pod by themselves. Those about the kubelet do not: see TestSilenceAlone.
+// alone lists the rules that keep a pod by themselves, without the report: see TestOnlyTheReportReleases.
 func alone() []rule {
 	return slices.DeleteFunc(slices.Clone(rules[:]), func(r rule) bool { return r.about == aboutKubelet || r.about == aboutEntry })
 }
@@ -368,14 +356,13 @@ func alone() []rule {
 func mayWaive(n FactName) bool {
 	for _, r := range rules {
 		if r.fact == n {
-			return r.has(waivable) && n != FactPodLogs && n != FactPodResources // their silence releases nothing
+			return r.has(waivable)
 		}
 	}
 	return false
 }
 
-// TestOneAliveSourceWins checks that one fact that shows life keeps the pod, waived or not, except for the two of
-// TestSilenceAlone.
+// TestOneAliveSourceWins checks that one fact that shows life keeps the pod, waived or not.
 func TestOneAliveSourceWins(t *testing.T) {
 	for _, r := range alone() {
 		for _, waive := range []bool{false, true} {
@@ -403,6 +390,34 @@ func TestNothingKnownNothingReaped(t *testing.T) {
 		if v := JudgeParked(e, Node{}, Parked{}, Rules{Waive: waive}, Instant{}); v.Decision == Reap {
 			t.Errorf("waive=%t: a parked pod is stripped by zero values", waive)
 		}
+	}
+}
+
+// TestOnlyTheReportReleases checks that nothing but the running kubelet's report releases a pod (law 1): without it each
+// pod is kept, whatever else is known.
+func TestOnlyTheReportReleases(t *testing.T) {
+	allScenes(func(name string, s *scene) {
+		for _, named := range []Truth{Unknown, No} {
+			s.ev.Facts[FactNamed].Truth = named
+			if v := Judge(s.ev, s.node, s.hold, s.rules, s.now); v.Decision == Reap {
+				t.Errorf("%s: released, and named is %s", name, named)
+			}
+		}
+	})
+	s := deadScene()
+	s.ev.Facts[FactNamed].Truth = No
+	v := Judge(s.ev, s.node, s.hold, s.rules, s.now)
+	if v.Decision != Keep || !v.OnlyUnreported() || v.Hold != s.hold {
+		t.Errorf("unreported: %+v", v)
+	}
+}
+
+// TestRuntimeMayRemember checks that a pod with stopped sandboxes and exited containers is released.
+func TestRuntimeMayRemember(t *testing.T) {
+	s := deadScene()
+	s.ev.Sandboxes = []Sandbox{{ID: "stopped"}}
+	if v := Judge(s.ev, s.node, s.hold, s.rules, s.now); v.Decision != Reap {
+		t.Errorf("%+v", v)
 	}
 }
 
@@ -449,8 +464,7 @@ func FuzzJudge(f *testing.F) {
 		for n := range NumFacts {
 			switch {
 			case s.ev.Facts[n].Truth == Unknown, s.rules.onlyYesCounts(n), s.rules.Waive && ruleOf(n).has(waivable),
-				n == FactPodLogs && released(s.ev.Facts), // counts only beside the kubelet's silence
-				n == FactRemade, n == FactUsed, n == FactNamed, n == FactAnyNamed, n == FactReleased:
+				n == FactRemade, n == FactUsed:
 				continue
 			}
 			e := s.ev

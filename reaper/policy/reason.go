@@ -25,25 +25,23 @@ const (
 	ReasonCgroup         Reason = "cgroup"
 	ReasonCgroupUnknown  Reason = "cgroup-unknown"
 	// ReasonNotRunning: there is a cgroup of the pod, nothing runs in it, and no list has the pod.
-	ReasonNotRunning      Reason = "not-running"
-	ReasonKubeletUnknown  Reason = "kubelet-unknown"
+	ReasonNotRunning     Reason = "not-running"
+	ReasonKubeletUnknown Reason = "kubelet-unknown"
+	// ReasonNotReported: the running kubelet has not reported the pod as an orphan in the last 30 s.
+	ReasonNotReported     Reason = "not-reported"
 	ReasonKubeletStarting Reason = "kubelet-starting"
 	ReasonKubeletHolds    Reason = "kubelet-holds"
 	ReasonKubeletFile     Reason = "kubelet-file"
-	// ReasonPodLogs: the kubelet keeps the pod's log directory, so it still knows the pod.
-	ReasonPodLogs Reason = "pod-logs"
-	// ReasonPodResources: the kubelet's pod-resources socket lists a pod of this name.
-	ReasonPodResources   Reason = "pod-resources"
-	ReasonKubeletLists   Reason = "kubelet-lists"
-	ReasonAPILists       Reason = "api-lists"
-	ReasonAPIUnknown     Reason = "api-unknown"
-	ReasonStaticPod      Reason = "static-pod"
-	ReasonStaged         Reason = "staged"
-	ReasonInUse          Reason = "in-use"
-	ReasonRestored       Reason = "restored"
-	ReasonHold           Reason = "hold"
-	ReasonContentUnknown Reason = "content-unknown"
-	ReasonInvalidUID     Reason = "invalid-uid"
+	ReasonKubeletLists    Reason = "kubelet-lists"
+	ReasonAPILists        Reason = "api-lists"
+	ReasonAPIUnknown      Reason = "api-unknown"
+	ReasonStaticPod       Reason = "static-pod"
+	ReasonStaged          Reason = "staged"
+	ReasonInUse           Reason = "in-use"
+	ReasonRestored        Reason = "restored"
+	ReasonHold            Reason = "hold"
+	ReasonContentUnknown  Reason = "content-unknown"
+	ReasonInvalidUID      Reason = "invalid-uid"
 	// ReasonNamespaces: this process does not see the node's own mounts and processes.
 	ReasonNamespaces Reason = "namespaces"
 	// ReasonContradiction: a setting of ours contradicts the kubelet that runs.
@@ -65,8 +63,6 @@ const (
 	// ReasonSpread: a daemon that changed to mode enforce waits a part of enforce_spread.
 	ReasonSpread Reason = "enforce-spread"
 	ReasonWaived Reason = "waived"
-	// ReasonSandboxOrphaned: the runtime keeps a stopped sandbox of a pod that no other source has.
-	ReasonSandboxOrphaned Reason = "sandbox-orphaned"
 	// ReasonTerminating: the kubelet seems stuck terminating the pod.
 	ReasonTerminating Reason = "terminating"
 	// ReasonRemoval: the removal itself was refused by the kernel or the file system.
@@ -78,12 +74,12 @@ func Reasons() []Reason {
 	return []Reason{
 		ReasonNotADirectory, ReasonOwnMount, ReasonYoung, ReasonMounted, ReasonMountsUnknown,
 		ReasonSandbox, ReasonContainer, ReasonRuntimeUnknown, ReasonRuntimeEmpty, ReasonCgroup,
-		ReasonCgroupUnknown, ReasonNotRunning, ReasonKubeletUnknown, ReasonKubeletStarting, ReasonKubeletHolds,
-		ReasonKubeletFile, ReasonPodLogs, ReasonPodResources,
+		ReasonCgroupUnknown, ReasonNotRunning, ReasonKubeletUnknown, ReasonNotReported, ReasonKubeletStarting, ReasonKubeletHolds,
+		ReasonKubeletFile,
 		ReasonKubeletLists, ReasonAPILists, ReasonAPIUnknown, ReasonStaticPod, ReasonStaged, ReasonInUse, ReasonRestored, ReasonHold,
 		ReasonContentUnknown, ReasonInvalidUID, ReasonNamespaces, ReasonContradiction, ReasonUntied, ReasonNetns, ReasonForeign,
 		ReasonRemade, ReasonConfirm, ReasonCannotMove, ReasonLimit,
-		ReasonBreaker, ReasonObserve, ReasonSpread, ReasonWaived, ReasonSandboxOrphaned, ReasonTerminating, ReasonRemoval,
+		ReasonBreaker, ReasonObserve, ReasonSpread, ReasonWaived, ReasonTerminating, ReasonRemoval,
 	}
 }
 
@@ -112,25 +108,19 @@ type Outlook uint8
 const (
 	OutlookPerson Outlook = iota // an operator should inspect it
 	OutlookAlive                 // the pod lives
-	OutlookQuiet                 // it is kept as an operator asked
+	OutlookQuiet                 // it is kept as an operator asked, or until the kubelet reports it
 	OutlookStuck                 // something of it is left and should not be: an operator should inspect it
-	outlookKnown                 // its kubelet keeps something of it: it lives, and is recorded all the same
 )
 
 var outlooks = map[Reason]Outlook{
 	ReasonSandbox: OutlookAlive, ReasonContainer: OutlookAlive, ReasonCgroup: OutlookAlive,
-	ReasonKubeletLists: OutlookAlive, ReasonAPILists: OutlookAlive, ReasonPodLogs: outlookKnown, ReasonPodResources: outlookKnown,
-	ReasonRestored: OutlookQuiet, ReasonForeign: OutlookQuiet, ReasonObserve: OutlookQuiet, ReasonWaived: OutlookQuiet,
-	ReasonSandboxOrphaned: OutlookStuck, ReasonTerminating: OutlookStuck, ReasonNotRunning: OutlookStuck,
+	ReasonKubeletLists: OutlookAlive, ReasonAPILists: OutlookAlive,
+	ReasonNotReported: OutlookQuiet, ReasonRestored: OutlookQuiet, ReasonForeign: OutlookQuiet, ReasonObserve: OutlookQuiet, ReasonWaived: OutlookQuiet,
+	ReasonTerminating: OutlookStuck, ReasonNotRunning: OutlookStuck,
 }
 
 // Outlook returns what a pod that is kept for this reason asks of an operator.
-func (r Reason) Outlook() Outlook {
-	if o := outlooks[r]; o != outlookKnown {
-		return o
-	}
-	return OutlookAlive
-}
+func (r Reason) Outlook() Outlook { return outlooks[r] }
 
 // Passing reports whether the reason ends by itself, once a time has passed.
 func (r Reason) Passing() bool {
@@ -140,12 +130,12 @@ func (r Reason) Passing() bool {
 // life returns the outlook of all reasons together. A pod that should be gone is stuck, whatever else shows; else one sign of
 // life is enough.
 func life(why []Why) Outlook {
-	all, restored := [outlookKnown + 1]bool{}, has(why, ReasonRestored)
+	all, quiet := [OutlookStuck + 1]bool{}, has(why, ReasonRestored) || has(why, ReasonNotReported)
 	for _, w := range why {
 		o := outlooks[w.Reason]
-		all[o] = all[o] || !restored || !w.Reason.Passing() // the restore changed it just now
+		all[o] = all[o] || !quiet || !w.Reason.Passing() // it may have changed just now
 	}
-	for _, o := range [...]Outlook{OutlookStuck, OutlookAlive, outlookKnown, OutlookPerson} {
+	for _, o := range [...]Outlook{OutlookStuck, OutlookAlive, OutlookPerson} {
 		if all[o] {
 			return o
 		}
@@ -165,8 +155,6 @@ func OutlookOf(d Decision, why []Why) Outlook {
 	switch o := life(why); o {
 	case OutlookStuck:
 		return OutlookPerson
-	case outlookKnown:
-		return OutlookAlive
 	case OutlookPerson, OutlookAlive, OutlookQuiet:
 		return o
 	}

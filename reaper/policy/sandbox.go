@@ -12,70 +12,6 @@ type Sandbox struct {
 	// Created is when it was made, by the wall clock; zero where the runtime does not report.
 	Created time.Time `json:"created,omitzero"`
 	Ready   bool      `json:"ready"`
-	// Busy is true where a container of it is in any state but exited.
-	Busy bool `json:"busy,omitempty"`
-	// Shared is true where its labels and annotations name another pod as well.
-	Shared bool `json:"shared,omitempty"`
-}
-
-// The kubelet removes the stopped sandboxes of a deleted pod within a minute (kuberuntime_gc.go). One stays if CNI DEL
-// fails or the kubelet has forgotten the pod; it then keeps the pod's directory, IP and CNI cache. The sandbox of a wanted
-// pod can stop as well, so a stopped sandbox shows nothing by itself.
-
-// Stopped reports whether all that the runtime has of the pod are sandboxes that have stopped,
-// with nothing but exited containers in them.
-func (e *Evidence) Stopped() bool {
-	if len(e.Sandboxes) == 0 || e.LooseContainers > 0 || e.Facts[FactSandbox].Truth != Yes || e.Facts[FactContainer].Truth == Unknown {
-		return false
-	}
-	for _, s := range e.Sandboxes {
-		if s.Ready || s.Busy || s.Shared {
-			return false
-		}
-	}
-	return true
-}
-
-// forgotten reports whether the pod is released and only stopped sandboxes are left of it. The kubelet's silence
-// releases no pod that the runtime knows.
-func (e *Evidence) forgotten() bool { return e.Stopped() && released(e.Facts) }
-
-// cleanedWithin is how long a stopped sandbox may be left after its pod's end before an operator
-// has to act: the kubelet's garbage collection of sandboxes runs each minute.
-const cleanedWithin = 3 * time.Minute
-
-// sandboxes gives the reasons of a pod of which only stopped sandboxes are left. It waits for the kubelet
-// to remove them, and then for an operator.
-func (v *Verdict) sandboxes(e Evidence, h Hold, now Instant) {
-	since, ok := now.Since(h.Ended)
-	if v.Hold.Ended = h.Ended; !ok {
-		v.Hold.Ended, since = now, 0
-	}
-	if since < cleanedWithin {
-		v.WaitFor(cleanedWithin-since, ReasonSandbox, e.Facts[FactSandbox].Detail+"; the pod has ended, and its kubelet removes the sandbox within minutes")
-		return
-	}
-	v.keep(Keep, ReasonSandbox, e.Facts[FactSandbox].Detail)
-	if f := e.Facts[FactContainer]; f.Truth == Yes {
-		v.keep(Keep, ReasonContainer, f.Detail)
-	}
-	text := "only the runtime knows the pod"
-	if oldest, ok := e.OldestSandbox(); ok {
-		text += fmt.Sprintf(", whose oldest sandbox is %s old", max(0, now.Wall.Sub(oldest)).Round(time.Second))
-	}
-	v.keep(Keep, ReasonSandboxOrphaned, text)
-}
-
-// OldestSandbox returns when the pod's oldest sandbox was made, false where that is not
-// known.
-func (e *Evidence) OldestSandbox() (time.Time, bool) {
-	var oldest time.Time
-	for _, s := range e.Sandboxes {
-		if !s.Created.IsZero() && (oldest.IsZero() || s.Created.Before(oldest)) {
-			oldest = s.Created
-		}
-	}
-	return oldest, !oldest.IsZero()
 }
 
 // stuckAfter is how long the runtime must have had an unwanted pod before it counts as terminating forever. The grace
@@ -84,8 +20,7 @@ const stuckAfter = 10 * time.Minute
 
 // terminating recognises a pod that the kubelet seems to terminate forever: the runtime has it, and the list of wanted
 // pods has omitted it for long. After an error of the runtime a kubelet may not try again (kubernetes#113145) until it is
-// restarted. A kubelet that counts no unwanted pods among those that it works on does not work on this one; without that
-// count a pod of which nothing runs is not terminating.
+// restarted. A kubelet that counts no unwanted pods among those that it works on does not work on this one.
 func (j *judgement) terminating() {
 	e, n, now, v := &j.e, j.n, j.now, &j.start
 	f := &e.Facts
@@ -104,7 +39,7 @@ func (j *judgement) terminating() {
 		return
 	}
 	working, counted := n.Gauges.Ending()
-	if counted && working == 0 || !counted && e.Stopped() {
+	if counted && working == 0 {
 		return
 	}
 	text := fmt.Sprintf("the runtime has had it for %s, though %s", since.Round(time.Minute), e.Unwanted)
@@ -130,19 +65,16 @@ func (j *judgement) notRunning() {
 	if f[FactCgroup].Truth != Yes || !e.CgroupIdle || n.Kubelet.Truth != Yes {
 		return
 	}
-	for _, lists := range [...]FactName{FactKubeletLists, FactAPILists, FactPodLogs, FactPodResources} {
+	for _, lists := range [...]FactName{FactKubeletLists, FactAPILists} {
 		if f[lists].Truth == Yes {
 			return
 		}
 	}
-	if f[FactStaticPod].Truth != No || f[FactContainer].Truth == Unknown {
-		return
-	}
-	if f[FactSandbox].Truth != No && !e.Stopped() || f[FactSandbox].Truth == No && f[FactContainer].Truth == Yes {
+	if f[FactStaticPod].Truth != No || f[FactContainer].Truth != No || f[FactSandbox].Truth != No {
 		return
 	}
 	up, ok := now.Since(Instant{BootID: now.BootID, Boot: n.KubeletID.Start})
-	if !ok || up < max(j.r.Settle, startsWithin) || e.Changed.IsZero() || now.Wall.Sub(e.Changed) < startsWithin {
+	if !ok || up < startsWithin || e.Changed.IsZero() || now.Wall.Sub(e.Changed) < startsWithin {
 		return
 	}
 	j.object(Keep, ReasonNotRunning, "no process is in its cgroup, no container of it runs, and no list has it", 0)

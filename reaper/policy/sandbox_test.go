@@ -2,67 +2,11 @@ package policy
 
 import (
 	"slices"
-	"strings"
 	"testing"
 	"time"
 )
 
-// stoppedScene is a pod that the kubelet reports as an orphan and of which the runtime has a stopped sandbox with an
-// exited container.
-func stoppedScene() *scene {
-	s := deadScene()
-	s.ev.Facts.Set(FactSandbox, Yes, "test", "sandbox aaaa NOTREADY, created 3h ago")
-	s.ev.Facts.Set(FactContainer, Yes, "test", "container bbbb EXITED")
-	s.ev.Sandboxes = []Sandbox{{ID: strings.Repeat("a", 64), Socket: "/s", Created: s.now.Wall.Add(-3 * time.Hour)}}
-	s.hold = Hold{Ended: s.ago(cleanedWithin)}
-	return s
-}
-
 func (s *scene) judge() Verdict { return Judge(s.ev, s.node, s.hold, s.rules, s.now) }
-
-func reasonsOf(v Verdict) []Reason {
-	var rs []Reason
-	for _, w := range v.Why {
-		rs = append(rs, w.Reason)
-	}
-	return rs
-}
-
-func TestSandboxOrphaned(t *testing.T) {
-	s := stoppedScene()
-	v := s.judge()
-	want := []Reason{ReasonSandbox, ReasonContainer, ReasonSandboxOrphaned}
-	if v.Decision != Keep || !slices.Equal(reasonsOf(v), want) || v.Hold != s.hold || v.Living() {
-		t.Errorf("%+v", v)
-	}
-	if !strings.Contains(v.Why[2].Detail, "3h0m0s old") {
-		t.Errorf("no age in %q", v.Why[2].Detail)
-	}
-}
-
-// TestSandboxBeingCleaned checks that the kubelet's garbage collection gets its time before the operator has to act.
-func TestSandboxBeingCleaned(t *testing.T) {
-	for _, ended := range []time.Duration{0, time.Minute, cleanedWithin - time.Second} {
-		s := stoppedScene()
-		s.hold = Hold{}
-		want := s.now
-		if ended > 0 {
-			want = s.ago(ended)
-			s.hold.Ended = want
-		}
-		v := s.judge()
-		if v.Decision != Wait || !slices.Equal(reasonsOf(v), []Reason{ReasonSandbox}) || v.Living() || v.Hold != (Hold{Ended: want}) ||
-			v.Due != cleanedWithin-ended || OutlookOf(v.Decision, v.Why) != OutlookQuiet || !strings.HasSuffix(v.Why[0].Detail, "within minutes") {
-			t.Errorf("ended %s ago: %+v", ended, v)
-		}
-	}
-	s := stoppedScene()
-	s.hold = Hold{Ended: s.ago(time.Minute)}
-	s.ev.Sandboxes[0].Ready = true
-	if v := s.judge(); v.Decision != Keep || !v.Living() || v.Hold.Ended != (Instant{}) {
-		t.Errorf("running pod: %+v", v)
-	}
-}
 
 // runningScene is a running pod that the kubelet's list has not contained for an hour.
 func runningScene() *scene {
@@ -107,7 +51,6 @@ func TestTerminating(t *testing.T) {
 		"no kubelet":                {func(s *scene) { s.node.Kubelet.Truth = No }, false, false},
 		"the kubelet works on none": {func(s *scene) { s.node.Gauges.Working = s.node.Gauges.Working[1:] }, false, false},
 		"no gauges, it runs":        {func(s *scene) { s.node.Gauges = KubeletGauges{} }, false, true},
-		"no gauges, it has stopped": {func(s *scene) { s.node.Gauges, s.ev.Sandboxes[0].Ready = KubeletGauges{}, false }, false, false},
 		"a container only": {func(s *scene) {
 			s.ev.Facts[FactSandbox].Truth, s.ev.Facts[FactContainer].Truth = No, Yes
 		}, false, true},
@@ -118,19 +61,5 @@ func TestTerminating(t *testing.T) {
 		if v.For(ReasonTerminating) != c.want || (v.Again > 0) != c.again || v.Decision == Reap && name != "not in the runtime" {
 			t.Errorf("%s: %+v", name, v)
 		}
-	}
-}
-
-// TestTerminatingIsLeftAlone checks that a stopped sandbox needs no operator while the kubelet terminates unwanted
-// pods: the sandbox may belong to one of these.
-func TestTerminatingIsLeftAlone(t *testing.T) {
-	s := stoppedScene()
-	s.ev.Unwanted, s.hold.Unwanted, s.node.Gauges = "the list has it not", s.ago(time.Hour), runningScene().node.Gauges
-	if v := s.judge(); v.Decision != Keep || !v.For(ReasonTerminating) {
-		t.Errorf("%+v", v)
-	}
-	s.node.Gauges.Working = []WorkingPods{{Lifecycle: "sync", Config: "desired", Count: 3}}
-	if v := s.judge(); v.For(ReasonTerminating) {
-		t.Errorf("without terminating pods: %+v", v)
 	}
 }

@@ -197,15 +197,18 @@ func Unmounted(before, after []Mount) (gone []Mount) {
 }
 
 // JudgeMounted judges a pod as Judge does, but sets aside what its mounts in the node's own namespace cause: the fact
-// mounted, in place of which outside counts; a staged volume; and a cgroup without a process of a released pod, which the
-// kubelet keeps while a volume is mounted (kubelet_pods.go, HandlePodCleanups).
+// mounted, in place of which outside counts; a staged volume; and a cgroup without a process of a reported pod, which the
+// kubelet keeps while a volume is mounted (kubelet_pods.go, HandlePodCleanups). The kubelet reports a mounted pod at V(3)
+// only, and that it does not clean up its volumes: here this counts as its report.
 func JudgeMounted(e Evidence, outside Fact, n Node, h Hold, r Rules, now Instant) Verdict {
 	e.Facts[FactMounted], e.Unmount = outside, ""
 	if f := &e.Facts[FactStaged]; f.Truth == Yes {
 		f.Truth = No
 	}
-	released := e.Facts[FactNamed].Truth == Yes || e.Facts[FactReleased].Truth == Yes
-	if f := &e.Facts[FactCgroup]; f.Truth == Yes && e.CgroupIdle && released {
+	if e.Unmountable {
+		e.Facts[FactNamed].Truth = Yes
+	}
+	if f := &e.Facts[FactCgroup]; f.Truth == Yes && e.CgroupIdle && e.Facts[FactNamed].Truth == Yes {
 		f.Truth = No
 	}
 	return Judge(e, n, h, r, now)

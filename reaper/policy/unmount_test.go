@@ -37,21 +37,23 @@ func TestJudgeMounted(t *testing.T) {
 		}
 	}
 	for _, tt := range []struct {
-		what     string
-		idle     bool
-		released FactName
-		want     Decision
+		what               string
+		idle               bool
+		named, unmountable bool
+		want               Decision
 	}{
-		{"a process is in it", false, FactNamed, Keep},
-		{"empty, and named", true, FactNamed, Reap},
-		{"empty, and nobody released it", true, FactAnyNamed, Keep},
-		{"empty, and a list omits it", true, FactReleased, Reap},
+		{"a process is in it", false, true, false, Keep},
+		{"empty, and reported", true, true, false, Reap},
+		{"empty, and not reported", true, false, false, Keep},
+		{"empty, and reported as one with volumes", true, false, true, Reap},
 	} {
 		e := dead()
-		e.Facts.Set(FactNamed, No, "", "")
-		e.Facts.Set(tt.released, Yes, "", "")
+		e.Facts[FactNamed].Truth = No
+		if tt.named {
+			e.Facts[FactNamed].Truth = Yes
+		}
 		e.Facts.Set(FactCgroup, Yes, "", "")
-		e.CgroupIdle = tt.idle
+		e.CgroupIdle, e.Unmountable = tt.idle, tt.unmountable
 		if v := judge(e, No); v.Decision != tt.want {
 			t.Errorf("%s: %+v", tt.what, v)
 		}

@@ -10,12 +10,9 @@ import (
 
 // Rules are the operator's settings.
 type Rules struct {
-	Hold time.Duration // how long evidence must stay good, on CLOCK_BOOTTIME
-	// HoldReported is the hold of a pod that the running kubelet reported, or that its complete list omits.
-	HoldReported time.Duration
-	Settle       time.Duration // how long the kubelet must have run
-	Confirm      time.Duration // how long a parked pod waits for a sign of life
-	Retention    time.Duration // how long ephemeral data stays in quarantine
+	Hold      time.Duration // how long evidence must stay good, on CLOCK_BOOTTIME
+	Confirm   time.Duration // how long a parked pod waits for a sign of life
+	Retention time.Duration // how long ephemeral data stays in quarantine
 	// CNIOlderThan is how old a CNI file must be to be removed.
 	CNIOlderThan time.Duration
 	MaxPerLook   int  // most pods moved in one look; 0 is no limit
@@ -108,19 +105,15 @@ func (v *Verdict) Waived() {
 	v.Why = addWhy(v.Why, ReasonWaived, "--runtime-endpoint none: no kubelet and no runtime were asked")
 }
 
-// NeedKubelet keeps what was judged without a kubelet that runs, and for a while after its start.
-func (v *Verdict) NeedKubelet(n Node, r Rules, now Instant) {
-	if n.Kubelet.Truth != Yes {
-		if n.Agrees.Truth == No { // the better answer to why none is known
-			v.KeepFor(ReasonContradiction, n.Agrees.Detail)
-		}
-		v.KeepFor(ReasonKubeletUnknown, unknownDetail(FactNamed, n.Kubelet))
+// NeedKubelet keeps what was judged without a kubelet that runs.
+func (v *Verdict) NeedKubelet(n Node) {
+	if n.Kubelet.Truth == Yes {
 		return
 	}
-	if up := now.Boot - n.KubeletID.Start; up < r.Settle {
-		v.WaitFor(r.Settle-up, ReasonKubeletStarting, fmt.Sprintf("the kubelet (PID %d) has run for %s of %s",
-			n.KubeletID.PID, up.Round(time.Second), r.Settle))
+	if n.Agrees.Truth == No { // the better answer to why none is known
+		v.KeepFor(ReasonContradiction, n.Agrees.Detail)
 	}
+	v.KeepFor(ReasonKubeletUnknown, unknownDetail(FactNamed, n.Kubelet))
 }
 
 // Aged waits until what was judged has not changed for least, by the wall clock of file times. A time in the future is
@@ -175,6 +168,13 @@ func addWhy(why []Why, reason Reason, detail string) []Why {
 		return why
 	}
 	return append(why, Why{reason, detail})
+}
+
+// OnlyUnreported reports whether nothing keeps the pod but that the kubelet has not reported it, and what ends by itself. So
+// are hidden orphans, and pods that have completed.
+func (v *Verdict) OnlyUnreported() bool {
+	others := func(w Why) bool { return w.Reason != ReasonNotReported && !w.Reason.Passing() }
+	return v.For(ReasonNotReported) && !slices.ContainsFunc(v.Why, others)
 }
 
 // Refuse keeps a pod that the rules would release, for reasons that only a try could show. They replace earlier ones.

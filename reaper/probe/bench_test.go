@@ -30,7 +30,6 @@ func benchNode(b *testing.B, n size) Config {
 	}
 	mkdir := func(path string) { must(b, os.MkdirAll(path, 0o755)) }
 	write := func(path, text string) { must(b, os.WriteFile(path, []byte(text), 0o600)) }
-	mkdir(cfg.below(podLogs))
 	for range 100 {
 		mkdir(cfg.CgroupRoot + "/kubepods/burstable/pod" + string(newUID()) + "/c")
 	}

@@ -3,7 +3,6 @@ package probe
 import (
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
@@ -17,7 +16,7 @@ import (
 // life returns the signs of life of a pod by runtime and cgroups.
 func (l *gathering) life(uid parsers.PodUID) reading.Life {
 	life := reading.Life{Cgroup: l.cgroups.Pods[uid] != "", Process: l.cgroups.Busy[uid]}
-	life.Ready, life.Sandbox, life.Container = l.runtime.Pods[uid].Life()
+	life.Sandbox, life.Container = l.runtime.Pods[uid].Life()
 	return life
 }
 
@@ -84,12 +83,10 @@ func (l *gathering) fill(e *policy.Evidence, r *poddir.Answer) {
 	f[policy.FactStaged] = l.volumesOf(e.UID, r).Staged(l.rootDir+"/plugins", &l.volumeUsers)
 	f[policy.FactInUse] = l.openFiles.Fact(e.UID, walked(r))
 	f[policy.FactKubeletLists] = l.podList.Fact(e.UID)
-	f[policy.FactAPILists], f[policy.FactReleased] = l.api.Fact(e.UID), lists.Released(e.UID)
+	f[policy.FactAPILists] = l.api.Fact(e.UID)
 	l.name(e, r)
 	l.runtime.Fill(e) // its name overrides that of l.name
-	e.Unlisted = lists.Unlisted(e.UID)
-	e.Unwanted, e.Omitted, e.CertainName = lists.Unwanted(e.UID), lists.KubeletOmits(e.UID), l.certainName(e)
-	f[policy.FactPodLogs] = l.logs.Fact(e, l.logless)
+	e.Unwanted, e.CertainName = lists.Unwanted(e.UID), l.certainName(e)
 	f[policy.FactStaticPod] = l.static.Fact(e, l.runtime.Running)
 }
 
@@ -102,20 +99,16 @@ func walked(r *poddir.Answer) *openfiles.Walked {
 }
 
 func (l *gathering) podLists() *reading.PodLists {
-	return &reading.PodLists{
-		Kubelet: l.podList.KubeletList, API: l.api.APIList, Manifests: l.static.Origin, ManifestDoubt: l.static.Doubt(),
-	}
+	return &reading.PodLists{Kubelet: l.podList.KubeletList, API: l.api.APIList}
 }
 
 func (l *gathering) name(e *policy.Evidence, r *poddir.Answer) {
 	if e.PodName != "" {
 		return
 	}
-	name, ok := l.logs.Names[e.UID]
-	if !ok && r.Content != nil {
-		name = r.Content.PodName
+	if r.Content != nil {
+		e.Namespace, e.PodName = r.Content.PodName.Namespace, r.Content.PodName.Name
 	}
-	e.Namespace, e.PodName = name.Namespace, name.Name
 }
 
 func (l *gathering) complain(err error) {
@@ -162,37 +155,6 @@ func (l *gathering) complainOfPods(reads []*poddir.Answer) {
 
 // certainName reports whether the evidence has the pod's own name.
 func (l *gathering) certainName(e *policy.Evidence) bool {
-	_, logged := l.logs.Names[e.UID]
 	_, listed := l.runtime.Name(e.UID)
-	return reading.CertainName(e, logged || listed)
-}
-
-// uids returns the pods of each name, by runtime and log directories.
-func (l *gathering) uids() map[policy.PodName][]parsers.PodUID {
-	uids := map[policy.PodName][]parsers.PodUID{}
-	add := func(uid parsers.PodUID, name policy.PodName) {
-		if !slices.Contains(uids[name], uid) {
-			uids[name] = append(uids[name], uid)
-		}
-	}
-	for uid := range l.runtime.Pods {
-		if name, ok := l.runtime.Name(uid); ok {
-			add(uid, name)
-		}
-	}
-	for uid, name := range l.logs.Names {
-		add(uid, name)
-	}
-	return uids
-}
-
-// running returns the running pods that have a pod directory.
-func (l *gathering) running() []parsers.PodUID {
-	var found []parsers.PodUID
-	for uid := range l.runtime.Ready() {
-		if _, ok := l.Kind(string(uid)); ok {
-			found = append(found, uid)
-		}
-	}
-	return found
+	return reading.CertainName(e, listed)
 }

@@ -116,14 +116,14 @@ func TestPodsDirectory(t *testing.T) {
 
 func TestNames(t *testing.T) {
 	n := newNode(t)
-	logged, hosts, network, none := newUID(), newUID(), newUID(), newUID()
-	n.Mkdir(logs+"/shop_web-0_"+string(logged), logs+"/junk", logs+"/a_b_c", logs+"/A_web_"+string(none), n.PodDir(logged), n.PodDir(none))
+	hosts, network, none := newUID(), newUID(), newUID()
+	n.Mkdir(n.PodDir(none))
 	n.Write(n.PodDir(hosts)+"/etc-hosts", "# Kubernetes-managed hosts file.\n127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n"+
 		"fe00::2\tip6-allrouters\n10.0.0.7\tweb-0.web.shop.svc.cluster.local\tweb-0\n\n# Entries added by HostAliases.\n1.2.3.4\tother\n")
 	n.Write(n.PodDir(network)+"/etc-hosts", "# Kubernetes-managed hosts file (host network).\n10.0.0.7\tnode-1\n")
 	look := n.look()
 	for uid, want := range map[parsers.PodUID]policy.PodName{
-		logged: {Namespace: "shop", Name: "web-0"}, hosts: {Namespace: "shop", Name: "web-0"}, network: {}, none: {},
+		hosts: {Namespace: "shop", Name: "web-0"}, network: {}, none: {},
 	} {
 		if e := find(t, look, uid); e.Namespace != want.Namespace || e.PodName != want.Name {
 			t.Errorf("the name is %s/%s, want %+v", e.Namespace, e.PodName, want)

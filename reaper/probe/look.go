@@ -42,9 +42,6 @@ type gathering struct {
 	again        map[parsers.PodUID]policy.Fact // poddir.Reader.MadeAgain of parked pods
 	blocks       *poddir.Blocks
 	volumeUsers  reading.VolumeUsers
-	logs         *reading.PodLogs
-	logless      parsers.PodUID // a running pod without a log directory
-	listed       *policy.PodResources
 	detached     []parsers.PodUID // pods of the runtime without a pod directory, sorted
 	moved        error            // kubelet.Answer.Moved
 	errors       []string
@@ -97,7 +94,6 @@ func (p *Probe) Look(ctx context.Context, parked []policy.EntryState, only []par
 	}
 	look.RuntimeOnly, look.Partial = l.runtimeOnly(slices.Concat(parked, resting)), l.partial
 	look.Listed = l.allListed()
-	look.Resources, look.UIDs = l.listed, l.uids()
 	look.Manifests, look.StaticSandboxes = &l.static.StaticPods, l.runtime.Running
 	l.count(&look)
 	if !l.partial {
@@ -161,8 +157,6 @@ func (l *gathering) gather(ctx context.Context, all []poddir.Dir) []*poddir.Answ
 		running := found.Running
 		l.moved = found.Moved
 		wg.Go(func() { l.api = p.lists().API(ctx, running.NodeName()) })
-		// After the runtime's list: a pod has a log directory before it runs.
-		wg.Go(func() { <-asked; l.logs = kubelets.PodLogs(ctx, running) })
 		l.static = kubelets.StaticPods(ctx, running)
 		l.podList = p.kubeletList(ctx, running)
 	})
@@ -173,7 +167,6 @@ func (l *gathering) gather(ctx context.Context, all []poddir.Dir) []*poddir.Answ
 		<-asked
 		p.cgroups().FindIdle(ctx, l.cgroups, l.wanted, l.runtime.Ready())
 	})
-	wg.Go(func() { l.listed = p.lists().Resources(ctx) })
 	// These search for the wanted pods, to which the runtime may add some.
 	mounted.Go(func() { <-asked; l.mounts = p.mounts.Read(ctx, l.wanted, l.runtime.Sockets) })
 	wg.Go(func() { <-asked; l.inStateFiles = p.dirs.StateFiles(ctx, l.Dirs, l.wanted) })
@@ -209,7 +202,6 @@ func (l *gathering) relate(ctx context.Context, found kubelet.Answer, reads []*p
 	if !p.cfg.Waive && !p.cfg.NodeNamespacesSelf { // else the operator has chosen the cgroups
 		l.cgroups.Compare(l.runtime.Ready(), p.cfg.CgroupRoot)
 	}
-	l.logless = l.logs.Logless(l.running())
 	l.volumeUsers = l.livingVolumes(ctx, reads)
 	l.node = p.node(ctx, l, found)
 	l.node.Gauges = l.podList.Gauges

@@ -219,7 +219,7 @@ func TestHungParts(t *testing.T) {
 	n, uid := newNode(t), newUID()
 	n.Mkdir(n.PodDir(uid), "kubelet/orphan-reaper")
 	n.patience = 5 * time.Second // the other parts must be read within it, also on a busy machine
-	release := []func(){hungFUSE(t, n.cfg.CgroupRoot), hungFUSE(t, n.Path(logs)), hungFUSE(t, n.cfg.QuarantineDir)}
+	release := []func(){hungFUSE(t, n.cfg.CgroupRoot), hungFUSE(t, n.cfg.QuarantineDir)}
 	p := n.probe()
 	for _, words := range []string{bounded.ErrHangs.Error(), bounded.ErrStuck.Error()} {
 		look, err := p.Look(t.Context(), nil, nil)
@@ -282,7 +282,7 @@ func TestOverlayText(t *testing.T) {
 	}
 }
 
-// TestAgent checks that a mount that only another pod's process has is reported with that pod's name, since only its
+// TestAgent checks that a mount that only another pod's process has is reported with that pod, since only its
 // restart helps. A mount of the node or of the pod's own container is reported as before.
 func TestAgent(t *testing.T) {
 	uid, agent, unnamed := newUID(), newUID(), newUID()
@@ -291,8 +291,7 @@ func TestAgent(t *testing.T) {
 		return "0::/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod" + strings.ReplaceAll(pod, "-", "_") + ".slice/cri-containerd-0123.scope\n"
 	}
 	for name, c := range map[string]struct{ one, other, cgroup, want string }{
-		"an agent's":              {"", mount, slice(string(agent)), "; the process is of pod monitoring/agent-x7k2p: restart that pod to end the mount"},
-		"an agent's by cgroupfs":  {"", mount, "3:cpu:/x\n4:memory:/kubepods/burstable/pod" + string(agent) + "/0123\n", "pod monitoring/agent-x7k2p"},
+		"an agent's by cgroupfs":  {"", mount, "3:cpu:/x\n4:memory:/kubepods/burstable/pod" + string(agent) + "/0123\n", "of pod " + string(agent)},
 		"of a pod without a name": {"", mount, slice(string(unnamed)), "of pod " + string(unnamed) + ": restart"},
 		"the node's":              {mount, mount, slice(string(agent)), ""},
 		"its own":                 {"", mount, slice(string(uid)), ""},
@@ -300,7 +299,7 @@ func TestAgent(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := newNode(t)
-			n.Mkdir(n.PodDir(uid), logs+"/monitoring_agent-x7k2p_"+string(agent))
+			n.Mkdir(n.PodDir(uid))
 			n.cfg.ProcDir = testkit.ProcMounts(t, map[string]string{"1": testkit.MountLine(20, "/", "/") + c.one, "7": testkit.MountLine(60, "/", "/") + c.other})
 			must(t, os.WriteFile(filepath.Join(n.cfg.ProcDir, "7", "cgroup"), []byte(c.cgroup), 0o600))
 			f := n.one(uid).Facts[policy.FactMounted]

@@ -20,7 +20,7 @@ import (
 // node returns what one look found about the node itself.
 func (p *Probe) node(ctx context.Context, l *gathering, found kubelet.Answer) policy.Node {
 	n := policy.Node{
-		Kubelet: found.Runs, RuntimeLists: l.runtime.Lists, Network: l.runtime.Network, Agrees: found.Agrees, FreeBytes: -1, FreeInodes: -1,
+		Kubelet: found.Runs, RuntimeLists: l.runtime.Lists, Agrees: found.Agrees, FreeBytes: -1, FreeInodes: -1,
 	}
 	if running := found.Running; running != nil {
 		n.KubeletID, n.LogFormat = running.ID, running.LogFormat

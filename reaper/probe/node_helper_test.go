@@ -53,9 +53,6 @@ func (fixedClock) Now() policy.Instant {
 	return policy.Instant{Wall: time.Unix(1_700_000_000, 0), BootID: "boot", Boot: time.Hour}
 }
 
-// logs are a node's log directories.
-const logs = "var/log/pods"
-
 // lonely is the first of the user IDs that only the test running as that user has.
 const lonely = 1 << 30
 
@@ -77,7 +74,7 @@ func newNode(t *testing.T) *testNode {
 		ProcDir: "/proc", Waive: true, RuntimeEndpoint: cri.EndpointNone,
 		NodeNamespacesSelf: true, Clock: fixedClock{}, SysBlockDir: n.Base + "/block",
 	}
-	n.Mkdir("kubelet/pods", "cgroup/kubepods.slice", logs)
+	n.Mkdir("kubelet/pods", "cgroup/kubepods.slice")
 	if os.Getuid() < lonely {
 		testkit.NeedProcesses(t)
 		child(t, nil, "/", "") // so that another process than this one can be read
@@ -91,18 +88,6 @@ func runtimeNode(t *testing.T) (*testNode, *fakecri.Server) {
 	n, s := newNode(t), startCRI(t)
 	n.cfg.Waive, n.cfg.RuntimeEndpoint = false, s.Endpoint()
 	return n, s
-}
-
-// kubelet starts a process that is the node's kubelet.
-func (n *testNode) kubelet(args ...string) {
-	n.T.Helper()
-	bin := n.Path("bin/kubelet")
-	if _, err := os.Lstat(bin); err != nil {
-		self, err := os.Executable()
-		must(n.T, err)
-		n.Symlink(self, "bin/kubelet")
-	}
-	testkit.StartProcess(n.T, "idle", bin, append([]string{"kubelet", "--root-dir", n.Path("kubelet")}, args...)...)
 }
 
 // mount mounts a tmpfs, or bind-mounts from if that is given.

@@ -58,9 +58,6 @@ type Probe struct {
 	dirs   *poddir.Reader
 }
 
-// podLogs is the usual directory of the containers' logs.
-const podLogs = "/var/log/pods"
-
 func (c *Config) below(path string) string { return filepath.Join("/", c.NodeRoot, path) }
 
 // New returns a Probe. It finds out how the kernel can open files, and reads nothing of the node.
@@ -109,7 +106,7 @@ func (p *Probe) kubelets() *kubelet.Reader {
 	c := &p.cfg
 	return &kubelet.Reader{
 		ProcDir: c.ProcDir, RootDir: c.RootDir, RootDirSet: c.RootDirSet, Waive: c.Waive,
-		RuntimeEndpoint: c.RuntimeEndpoint, LogPodsDir: c.below(podLogs), Guard: p.guard,
+		RuntimeEndpoint: c.RuntimeEndpoint, Guard: p.guard,
 	}
 }
 

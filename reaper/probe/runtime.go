@@ -24,11 +24,12 @@ func (p *Probe) runtimes() *runtime.Reader {
 	}
 }
 
-// wantDetached adds the pods of the runtime that have no pod directory to the wanted pods. A pod that was
+// wantDetached adds the pods of the runtime that run without a pod directory to the wanted pods. A pod that was
 // made after the listing is one of them; its other facts show that it lives.
 func (l *gathering) wantDetached() {
-	for uid := range l.runtime.Pods {
-		if _, ok := l.Kind(string(uid)); !ok && (!l.partial || l.wanted[uid]) {
+	for uid, pod := range l.runtime.Pods {
+		sandbox, container := pod.Life()
+		if _, ok := l.Kind(string(uid)); !ok && (sandbox || container) && (!l.partial || l.wanted[uid]) {
 			l.detached = append(l.detached, uid)
 		}
 	}

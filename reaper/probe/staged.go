@@ -111,12 +111,10 @@ func (l *gathering) agent(uid parsers.PodUID) string {
 	return "; the process is of " + l.podName(owner) + ": restart that pod to end the mount"
 }
 
-// podName returns a pod's name for messages, from the runtime or the log directory, else its UID.
+// podName returns a pod's name for messages, from the runtime, else its UID.
 func (l *gathering) podName(owner parsers.PodUID) string {
 	name := "pod " + string(owner)
 	if n, ok := l.runtime.Name(owner); ok {
-		name = "pod " + n.Namespace + "/" + n.Name
-	} else if n, ok := l.logs.Names[owner]; ok {
 		name = "pod " + n.Namespace + "/" + n.Name
 	}
 	return name

@@ -117,9 +117,6 @@ func (n *node) act(a act) {
 		for _, q := range n.pods {
 			n.forgetSandboxes(q)
 		}
-	case logsCleaned:
-		n.tell("the log directory of %s is removed", p)
-		p.logs, p.cleaned = p.logs && p.runs(), p.cleaned || p.done
 	case clockSet:
 		step := time.Duration(a.arg-32) * 3 * time.Minute
 		n.steps, n.skew, n.back = n.steps+1, n.skew+step, n.back-min(0, step)
@@ -225,7 +222,7 @@ func (n *node) losePower(a act) {
 }
 
 // reboot switches the machine off and on. Mounts, cgroups and processes are gone, sandboxes have stopped, directories stay. The pods' network
-// may not be ready until the pod that sets it up has started. CRI-O then has no sandbox any more, and a /var/log on a tmpfs no directory.
+// may not be ready until the pod that sets it up has started. CRI-O then has no sandbox any more.
 func (n *node) reboot(a act) {
 	n.kubelet.stop()
 	n.kubelet.alone = false
@@ -238,7 +235,7 @@ func (n *node) reboot(a act) {
 	for _, p := range n.pods {
 		p.stop()
 		if p.cgroup, p.home, p.stage = false, 0, unmade; bare {
-			p.sandboxes, p.logs, p.cleaned = nil, false, p.cleaned || p.done
+			p.sandboxes = nil
 		}
 	}
 	for _, d := range n.dirs {

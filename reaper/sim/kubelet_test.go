@@ -10,7 +10,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
 )
 
-// kubelet is the node's kubelet, of one of four releases that differ in what they keep and list.
+// kubelet is the node's kubelet, of one of four releases that differ in what they list.
 type kubelet struct {
 	*node
 	version int // 24, 28, 33 or 37, of 1.N
@@ -18,11 +18,7 @@ type kubelet struct {
 	run     int // which one it is: what an earlier one was about to do is not done
 	id      policy.KubeletID
 	ready   bool // all of its sources have delivered, and it has taken in all of their pods
-	swept   bool // housekeeping has run: kubelet_working_pods is there, and what it read at its start is cleaned up
 	alone   bool // it was started without the API server, and wants the static pods only
-	inFile  map[parsers.PodUID]bool
-	written time.Time // when the state file was written, by the wall clock
-	wrote   time.Duration
 }
 
 const housekeeping = 2 * time.Second
@@ -44,7 +40,7 @@ func (k *kubelet) start() {
 		return
 	}
 	k.run++
-	k.up, k.ready, k.swept = true, false, false
+	k.up, k.ready = true, false
 	k.id = policy.KubeletID{PID: 800 + k.run, Start: k.now - k.booted}
 	k.tell("kubelet 1.%d starts with PID %d", k.version, k.id.PID)
 	var admit func(of []*pod)
@@ -137,22 +133,12 @@ func (k *kubelet) notice(p *pod) {
 	}
 }
 
-// admit takes a pod in. That is when the state file is written, with the pods that the kubelet knows then and, until it
-// has cleaned up once, with those that the file had before.
+// admit takes a pod in.
 func (k *kubelet) admit(p *pod) {
 	if p.admitted {
 		return
 	}
 	p.admitted, p.ending = true, false
-	if k.version >= 33 || p.device {
-		for _, q := range k.pods {
-			if in := q.admitted && (k.version >= 33 || q.device); in || k.swept {
-				k.inFile[q.uid] = in
-			}
-		}
-		k.written, k.wrote = k.wall(), k.now
-		k.tell("the kubelet writes its state file, with %v", k.inFile)
-	}
 	if p.runs() {
 		p.stage = hasContainers
 	}
@@ -202,7 +188,6 @@ func (k *kubelet) step(p *pod) bool {
 		if !k.runtime.up {
 			return false
 		}
-		p.logs = true
 		p.sandboxes = append(p.sandboxes, sandbox{id: k.add(p), created: k.wall(), ready: true})
 		k.tell("the runtime makes a sandbox of %s", p)
 	case hasSandbox:
@@ -342,7 +327,6 @@ func (d *dir) mountedHere() bool {
 // about a directory with a mount.
 func (k *kubelet) keepHouse() {
 	k.later(housekeeping, k.keepHouse)
-	k.swept = true
 	var first *pod
 	for _, p := range k.pods {
 		if p.admitted {
@@ -372,12 +356,12 @@ func (k *kubelet) keepHouse() {
 		}
 	}
 	if first != nil {
-		k.log.write(parsers.Sighting{UID: first.uid, Report: parsers.ReportRmdirNotEmpty, Count: parsers.NoCount})
+		k.log.write(parsers.Sighting{UID: first.uid, Report: parsers.ReportRmdirNotEmpty, Kind: parsers.KindRemoval, Count: parsers.NoCount})
 	}
 }
 
 // collect is the garbage collection of each minute: sandboxes that have stopped of pods that are gone, or that have a
-// newer one, and the log directories of pods whose content should go.
+// newer one.
 func (k *kubelet) collect() {
 	k.later(time.Minute, k.collect)
 	if !k.ready || !k.runtime.up {
@@ -387,7 +371,6 @@ func (k *kubelet) collect() {
 		if p.admitted {
 			continue
 		}
-		p.logs = false
 		k.forgetSandboxes(p)
 	}
 }

@@ -15,10 +15,9 @@ func simulate(s scenario, plant plant, telling bool) *node {
 		scenario: s, dice: rand.New(rand.NewPCG(s.throw, 1)), telling: telling, inodes: 100,
 		byUID: map[parsers.PodUID]*pod{}, tree: tree{map[parsers.PodUID]*dir{}, map[string]*dir{}, map[string]bool{}},
 	}
-	n.kubelet = kubelet{node: n, version: s.version, inFile: map[parsers.PodUID]bool{}}
+	n.kubelet = kubelet{node: n, version: s.version}
 	n.log = log{
-		node: n, journald: s.byJournal, proved: map[parsers.PodUID]proof{}, named: map[parsers.PodUID]time.Duration{},
-		tornDown: map[parsers.PodUID]proof{}, said: map[parsers.PodUID]int{},
+		node: n, journald: s.byJournal, heard: map[parsers.PodUID][]proof{}, tornDown: map[parsers.PodUID]proof{},
 	}
 	n.net = network{archives: map[string][]cni.File{}, dates: map[string]policy.Instant{}}
 	n.runtime = runtime{up: true, network: true, staged: map[int]bool{}}

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
 // log carries a line from the kubelet to the program.
@@ -13,10 +14,8 @@ type log struct {
 	late     time.Duration // how much later a line comes
 	lost     bool          // nothing comes
 	unread   []parsers.Sighting
-	tornDown map[parsers.PodUID]proof         // the last line about each pod of which a volume could not be torn down
-	said     map[parsers.PodUID]int           // the last kubelet of which a line about each of them came
-	named    map[parsers.PodUID]time.Duration // when a line about each of them was read last
-	proved   map[parsers.PodUID]proof         // the first line in which a kubelet reported each of them
+	tornDown map[parsers.PodUID]proof   // the last line about each pod of which a volume could not be torn down
+	heard    map[parsers.PodUID][]proof // the last lines of a kubelet's own that were read, in which it reported each of them
 	current  parsers.Sighting
 }
 
@@ -26,14 +25,19 @@ type proof struct {
 	at  time.Duration
 }
 
-// by reports whether the kubelet that runs wrote the line, and the program read it before then and since its start.
-func (by proof) by(n *node, then time.Duration) bool {
-	return by.run == n.kubelet.run && by.at < then && by.at > n.program.began && n.steps == 0
+// fresh is how many of the kubelet's own reports about the pod were read in so long before then, by the kubelet that the look saw.
+func (l *log) fresh(p *pod, then, in time.Duration, id policy.KubeletID) (n int) {
+	for _, by := range l.heard[p.uid] {
+		if 800+by.run == id.PID && by.at <= then && then-by.at <= in {
+			n++
+		}
+	}
+	return n
 }
 
-// reported reports whether the program read before then, since it and the kubelet were started, a line in which the kubelet reported the pod.
-func (l *log) reported(p *pod, then time.Duration) bool {
-	return l.proved[p.uid].by(l.node, then)
+// reported reports whether the program must know a fresh report of the pod: several were read in the last seconds before a look.
+func (l *log) reported(p *pod, then time.Duration, id policy.KubeletID) bool {
+	return then-l.program.began > 10*time.Second && l.steps == 0 && l.fresh(p, then, 10*time.Second, id) > 2
 }
 
 // write is one line of the kubelet that runs.
@@ -42,14 +46,18 @@ func (l *log) write(s parsers.Sighting) {
 	if l.journald {
 		s.Time = l.wall()
 	}
-	run := l.kubelet.run
+	run, wrote := l.kubelet.run, l.now
 	arrive := func() {
-		l.said[s.UID] = run
 		if l.arrive(s); s.Report == parsers.ReportTeardown {
 			l.tornDown[s.UID] = proof{run, l.now}
+			return
 		}
-		if by := l.proved[s.UID]; l.program.up && s.Report != parsers.ReportTeardown && (by.run != run || by.at < l.program.began) {
-			l.proved[s.UID] = proof{run, l.now}
+		at := l.now
+		if l.journald { // the line has its time
+			at = wrote
+		}
+		if l.heard[s.UID] = append(l.heard[s.UID], proof{run, at}); len(l.heard[s.UID]) > 20 {
+			l.heard[s.UID] = l.heard[s.UID][1:]
 		}
 	}
 	switch {
@@ -69,7 +77,7 @@ func (l *log) arrive(s parsers.Sighting) {
 		}
 		return
 	}
-	l.current, l.named[s.UID] = s, l.now
+	l.current = s
 	l.program.daemon.Read(parsers.Line{CatchUp: s.CatchUp})
 }
 
@@ -90,7 +98,7 @@ func (l *log) parse(parsers.Line) (parsers.Sighting, bool) { return l.current, t
 // process, the time, the format, that it is whole, or the pod.
 func (l *log) forge(uid parsers.PodUID, kind int) {
 	s := parsers.Sighting{
-		UID: uid, Report: parsers.ReportNotADirectory, Count: parsers.NoCount, PID: l.kubelet.id.PID, Whole: true, Trusted: l.journald, Time: l.wall(),
+		UID: uid, Report: parsers.ReportNotADirectory, Kind: parsers.KindRemoval, Count: parsers.NoCount, PID: l.kubelet.id.PID, Whole: true, Trusted: l.journald, Time: l.wall(),
 	}
 	switch kind % 6 {
 	case 0:
@@ -107,7 +115,7 @@ func (l *log) forge(uid parsers.PodUID, kind int) {
 		s.UID = "eeeeeeee-0000-4000-8000-000000000000"
 	}
 	if kind/6%2 == 0 && kind%6 != 5 {
-		s.Report, s.Leaf, s.Volume = parsers.ReportTeardown, "volumes/kubernetes.io~nfs/other", "other"
+		s.Report, s.Kind, s.Leaf, s.Volume = parsers.ReportTeardown, "", "volumes/kubernetes.io~nfs/other", "other"
 	}
 	l.arrive(s)
 }

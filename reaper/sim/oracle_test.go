@@ -32,20 +32,13 @@ type oracle struct {
 	confirmed map[string]*readings             // of the look by which the first strip of an entry was intended
 	asked     map[parsers.PodUID]question      // the last one about each pod
 	signs     map[parsers.PodUID]time.Duration // the last look in which something spoke for the pod
-	logged    map[parsers.PodUID]time.Duration // the last look in which it had a log directory
 	good      map[parsers.PodUID]goodness
-	blind     time.Duration           // when the last look began that could not identify the kubelet: whose lines came before is not known
 	scan      error                   // of the last scan of the mounts
 	scanned   map[parsers.PodUID]bool // whether it found one
 	scannedAt time.Duration
-	cleared   time.Duration   // when a leaf was cleared last: others wait until its kubelet has finished, for 5 min at most
 	moved     []*dir          // in this pass
 	lives     *pod            // what the look saw to live though it was parked, and never comes back
 	scans     bool            // an operator's scan is under way
-	first     map[string]bool // what was parked since the start and is not confirmed
-	proven    bool            // one of these was confirmed
-	done      bool            // a strip of one of these was done: one that failed proves the pod dead, but the program does not count it
-	wasDone   bool            // when the look began
 	ordered   map[string]bool // the entries that an operator has begun to purge whole
 	misled    map[string]bool // the entries for which the breaker opened when the pod misled; it opens again if the outcome is not written
 }
@@ -75,7 +68,7 @@ func (o *oracle) begin() {
 	o.intents, o.unclosed, o.intended = map[string]policy.Kind{}, map[string]policy.Kind{}, map[string]time.Duration{}
 	o.kubelets, o.misled, o.ordered = map[string]policy.KubeletID{}, map[string]bool{}, map[string]bool{}
 	o.confirmed = map[string]*readings{}
-	o.asked, o.signs, o.logged = map[parsers.PodUID]question{}, map[parsers.PodUID]time.Duration{}, map[parsers.PodUID]time.Duration{}
+	o.asked, o.signs = map[parsers.PodUID]question{}, map[parsers.PodUID]time.Duration{}
 	o.good = map[parsers.PodUID]goodness{}
 }
 
@@ -93,12 +86,10 @@ const exchange = 20 * time.Second
 func (o *oracle) looks(n *node) {
 	o.looked, o.readings, o.moved, o.lives = n.now, nil, nil, nil
 	o.begun, o.parks, o.wasOpen = maps.Clone(o.unclosed), len(n.quarantine) > 0, o.open
-	o.wasDone = o.done
 }
 
 // starts notes that the program starts. What it was shown and could not write down it has forgotten.
 func (o *oracle) starts(n *node) {
-	o.first, o.proven, o.done = map[string]bool{}, false, false
 	for _, p := range n.pods {
 		p.shown = p.shown && (!p.stated || p.known || n.faults.unwritten < p.shownAt)
 	}
@@ -106,8 +97,6 @@ func (o *oracle) starts(n *node) {
 
 // written takes in a record that the ledger has.
 func (o *oracle) written(n *node, r policy.Record) {
-	// A strip that failed was of a confirmed entry all the same.
-	o.proven = o.proven || o.first[r.Entry] && r.Kind == policy.KindFailed && o.intents[r.Entry] == policy.KindStripping
 	switch {
 	case r.Kind.Means().Intent:
 		o.intents[r.Entry], o.unclosed[r.Entry], o.intended[r.Entry] = r.Kind, r.Kind, n.now
@@ -116,18 +105,11 @@ func (o *oracle) written(n *node, r policy.Record) {
 			delete(o.unclosed, r.Entry)
 		}
 	}
-	if r.Kind == policy.KindCleared {
-		o.cleared = n.now
-	}
-	if r.Kind == policy.KindPurging { // an operator has taken the pod out of the slow start
-		delete(o.first, r.Entry)
+	if r.Kind == policy.KindPurging {
 		o.ordered[r.Entry] = o.ordered[r.Entry] || o.person
 	}
 	if r.Kind == policy.KindParking || r.Kind == policy.KindParked {
 		o.kubelets[r.Entry] = r.Kubelet
-	}
-	if first := o.first[r.Entry]; first && !r.Kind.Means().Intent && r.Kind != policy.KindParked && r.Kind != policy.KindFailed {
-		delete(o.first, r.Entry)
 	}
 	if _, begun := o.confirmed[r.Entry]; r.Kind == policy.KindStripping && !begun {
 		o.confirmed[r.Entry] = o.readings // a strip that is cut short goes on under whatever kubelet runs then
@@ -143,13 +125,6 @@ func (o *oracle) written(n *node, r policy.Record) {
 	} else if r.Kind == policy.KindBreaker && !o.misled[r.Entry] {
 		o.fail(n, "the breaker opened, though no judgement was wrong: %s, %v", n.byUID[r.UID], r.Why)
 	}
-}
-
-// ended takes in how an action ended, which may not be written down.
-func (o *oracle) ended(out policy.Outcome) {
-	done := out.Result == policy.Done || out.Result == policy.Partly
-	o.done = o.done || o.first[out.Action.Entry] && out.Action.Kind == policy.Strip && done
-	o.proven = o.proven || o.done
 }
 
 // misleads reports whether a pod that is dead, or that came back after it had ended, looks like one that lived all along.
@@ -203,9 +178,6 @@ func (o *oracle) begins(n *node, a policy.Action) {
 		if delete(o.kubelets, a.Entry); by != seen.id {
 			o.fail(n, "%s was confirmed dead by another kubelet than ran when it was parked", p)
 		}
-		if seen.network.Truth != policy.Yes && !n.asksAPI && !n.released(p) {
-			o.fail(n, "%s was confirmed dead while the pods' network was not ready, and its kubelet did not release it", p)
-		}
 	}
 	for name, f := range n.state.files {
 		if f.dirty && (strings.HasPrefix(name, "ledger") || strings.HasSuffix(name, ".json")) {
@@ -221,7 +193,7 @@ var (
 		policy.ReasonMounted, policy.ReasonMountsUnknown, policy.ReasonSandbox, policy.ReasonContainer, policy.ReasonRuntimeUnknown,
 		policy.ReasonCgroup, policy.ReasonCgroupUnknown, policy.ReasonKubeletLists,
 	}
-	alive = append(slices.Clip(lastReasons), policy.ReasonAPILists, policy.ReasonInUse)
+	alive = append(slices.Clip(lastReasons), policy.ReasonInUse)
 )
 
 // moves judges by what a directory goes to quarantine: nothing that was read may speak for the pod, nothing that speaks may be unread, and
@@ -231,86 +203,34 @@ func (o *oracle) moves(n *node, d *dir, entry string) {
 	if o.moved = append(o.moved, d); n.rules.MaxPerLook > 0 && len(o.moved) > n.rules.MaxPerLook {
 		o.fail(n, "%d pods were parked in one look, of %d at the most", len(o.moved), n.rules.MaxPerLook)
 	}
-	o.slowly(n, p)
-	o.first[entry] = true
 	last, hold := o.asked[p.uid], n.rules.Hold
-	if n.released(p) {
-		hold = min(hold, n.rules.HoldReported)
-	}
-	o.speaks(n, r, p, append(alive, policy.ReasonRuntimeEmpty, policy.ReasonKubeletStarting, policy.ReasonRestored))
+	o.speaks(n, r, p, append(alive, policy.ReasonRuntimeEmpty, policy.ReasonRestored))
 	if last.readings == nil || last.at < o.intended[entry] {
 		o.fail(n, "%s was parked without the last question", p)
 		return
 	}
 	o.speaks(n, last.readings, p, lastReasons)
-	lists := n.version >= 37 || n.asksKubelet || n.asksAPI
-	ran, spoke := r.id.PID-800, 0 // the kubelet of the look, and the last one of which a line was read
-	for _, run := range n.log.said {
-		spoke = max(spoke, run)
-	}
 	// A sign of life that could not be written down is forgotten with the process that saw it.
 	sign := o.signs[p.uid]
 	forgotten := sign > 0 && n.faults.unwritten >= sign && n.program.began > sign
-	file := r.of[p.index].file && (n.log.named[p.uid] == 0 || n.steps == 0 && r.written.After(epoch.Add(n.log.named[p.uid]+n.skew)))
 	switch {
 	case !r.kubeletOK:
 		o.fail(n, "%s was parked without a kubelet", p)
-	case r.static.Err != nil, last.static.Err != nil:
-		o.fail(n, "%s was parked, though the manifests could not be read", p)
 	case r.contentErr != nil:
 		o.fail(n, "%s was parked, though what lies in its directory could not be read", p)
 	case r.of[p.index].staged:
 		o.fail(n, "%s was parked, though its volume is staged", p)
-	case r.fileErr != nil, !lists && file:
-		o.fail(n, "%s was parked, though a state file names it or cannot be read", p)
-	case p.held && n.log.tornDown[p.uid].by(n, o.looked) && n.log.tornDown[p.uid].at > o.blind && n.now-n.log.tornDown[p.uid].at < 10*time.Minute:
-		o.fail(n, "%s was parked, though its kubelet tears down a volume of it", p)
-	case p.held && spoke < ran:
-		o.fail(n, "%s was parked, though its kubelet tears down a volume of it, of which no line was read", p)
-	case !lists && n.log.said[p.uid] < ran && (r.logs.Pods[p.uid] || r.logs.Err != nil || r.network.Truth != policy.Yes || spoke < ran):
-		o.fail(n, "%s was parked, though its kubelet did not release it", p)
-	case n.rules.NeedAPI && r.api.Silent != "":
-		o.fail(n, "%s was parked, though the API server's list, which the operator asked for, could not be read", p)
+	case n.log.fresh(p, o.looked, 32*time.Second, r.id) == 0:
+		o.fail(n, "%s was parked, though its kubelet had not reported it in the last 30 s", p)
 	case o.good[p.uid].until(o.looked) < hold-time.Second && !forgotten:
 		o.fail(n, "%s was parked after the evidence had been good for %s", p, o.good[p.uid].until(o.looked))
 	case n.now-n.booted < hold:
 		o.fail(n, "%s was parked %s after the machine was switched on", p, n.now-n.booted)
 	case r.at.Wall.Sub(r.of[p.index].seen.changed) < hold:
 		o.fail(n, "%s was parked, though its directory had just changed", p)
-	case !lists && !n.released(p) && o.logged[p.uid] > n.faults.last && n.now-o.logged[p.uid] < hold:
-		o.fail(n, "%s was parked %s after a look saw its log directory, and its kubelet did not release it", p, n.now-o.logged[p.uid])
 	case o.signs[p.uid] > n.faults.last && n.now-o.signs[p.uid] < hold:
 		o.fail(n, "%s was parked %s after a look saw a sign of life", p, n.now-o.signs[p.uid])
 	}
-}
-
-// slowly judges that the first pod after a start is confirmed before others follow. One that its kubelet released follows once the first has
-// been quiet for a while.
-func (o *oracle) slowly(n *node, p *pod) {
-	if o.proven {
-		return
-	}
-	r, quiet, first := o.readings, false, false
-	for name := range o.first {
-		d := n.quarantine[name]
-		if d == nil {
-			continue
-		}
-		quiet = quiet || n.now-d.parked >= n.rules.HoldReported
-		q := n.byUID[d.uid]
-		of := &r.of[q.index] // what is back, or is only in use, is no evidence about the others
-		nameless := q.static && !q.stated && !q.named && len(r.static.Manifests) > 0
-		first = first || !of.manifest && of.seen == nil && !of.used && r.useErr == nil && r.static.Err == nil && !nameless
-	}
-	if first && (!n.released(p) || n.rules.HoldReported == 0 || !quiet) {
-		o.fail(n, "%s was parked before the first pod since the start was confirmed", p)
-	}
-}
-
-// released reports whether the kubelet that the look saw may have released the pod itself, by a line or a list. It counts also if another
-// has started since.
-func (n *node) released(p *pod) bool {
-	return n.version >= 37 || n.asksKubelet || 800+n.log.said[p.uid] >= n.oracle.readings.id.PID
 }
 
 // speaks fails where one of the reasons is so.
@@ -319,9 +239,6 @@ func (o *oracle) speaks(n *node, r *readings, p *pod, reasons []policy.Reason) {
 		if r.so(p, reason) {
 			o.fail(n, "the directory of %s was parked or emptied, though this spoke against it: %s", p, reason)
 		}
-	}
-	if r.of[p.index].manifest {
-		o.fail(n, "the directory of %s was parked or emptied, though its manifest was there", p)
 	}
 }
 
@@ -345,11 +262,9 @@ func (o *oracle) parked(n *node, d *dir) {
 	o.miss(n, p, d)
 }
 
-// hidden reports whether the node shows nothing of a pod that lives: what completed and lost its log directory, and what the kubelet does
-// not want since it has no API server, where the program asks none either. docs/why-it-is-safe.md has both.
-func (o *oracle) hidden(p *pod) bool {
-	return p.cleaned || p.deserted && o.readings.api.Silent != ""
-}
+// hidden reports whether the node shows nothing of a pod that lives: the kubelet does not want it, since it has no API server.
+// docs/why-it-is-safe.md has it.
+func (o *oracle) hidden(p *pod) bool { return p.deserted }
 
 // miss has the oracle look whether a living pod got back what it has.
 func (o *oracle) miss(n *node, p *pod, d *dir) {
@@ -357,7 +272,7 @@ func (o *oracle) miss(n *node, p *pod, d *dir) {
 		if d.entry == "" || n.quarantine[d.entry] != d {
 			return
 		}
-		missing := p.alive() && p.home == d.id.Ino && !p.cleaned
+		missing := p.alive() && p.home == d.id.Ino
 		for _, m := range d.mounts {
 			missing = missing || m.since < d.parked && n.dirs[d.uid] == nil // else its pod has another one, which is used
 		}
@@ -389,9 +304,6 @@ func (o *oracle) removes(n *node, d *dir, a policy.Action, class contents.Class,
 		o.purges(n, p)
 		return
 	}
-	if a.Kind == policy.Strip && o.readings.static.Err != nil { // of what is confirmed it is no doubt
-		o.fail(n, "%s was confirmed dead, though the manifests could not be read", p)
-	}
 	o.speaks(n, o.readings, p, alive)
 	if found, asked := o.scanned[p.uid]; found || !asked || o.scan != nil || o.scannedAt < o.looked {
 		o.fail(n, "something of %s was removed, and the mounts were not read right before, or one was found", p)
@@ -403,8 +315,6 @@ func (o *oracle) removes(n *node, d *dir, a policy.Action, class contents.Class,
 	case o.hidden(p), a.By != nil, a.Take == contents.TakeAll && o.ordered[a.Entry]:
 	case p.alive() && p.home == d.id.Ino:
 		o.fail(n, "%s lives, and what it uses was removed", p)
-	case p.wanted && p.since < o.looked:
-		o.fail(n, "%s has lived since before the look, and what lay of it in quarantine was removed", p)
 	case n.now-d.parked < n.rules.Confirm:
 		o.fail(n, "something of %s was removed %s after it was parked", p, n.now-d.parked)
 	case count == 0:
@@ -423,7 +333,7 @@ func (o *oracle) removes(n *node, d *dir, a policy.Action, class contents.Class,
 // purges judges a removal by an operator's command without --force.
 func (o *oracle) purges(n *node, p *pod) {
 	for _, reason := range [...]policy.Reason{
-		policy.ReasonSandbox, policy.ReasonContainer, policy.ReasonCgroup, policy.ReasonKubeletLists, policy.ReasonAPILists,
+		policy.ReasonSandbox, policy.ReasonContainer, policy.ReasonCgroup, policy.ReasonKubeletLists,
 	} {
 		if o.readings.so(p, reason) {
 			o.fail(n, "the operator purged what lay of %s in quarantine, though it showed a sign of life: %s", p, reason)
@@ -454,8 +364,7 @@ func (o *oracle) stays(n *node, d *dir) {
 		return
 	}
 	of := last.of[p.index]
-	if last.mountErr != nil || of.mounted || of.cgroup || len(of.sandboxes) > 0 || of.container || last.so(p, policy.ReasonKubeletLists) ||
-		of.manifest && (p.stated || p.named) {
+	if last.mountErr != nil || of.mounted || of.cgroup || of.ready || of.container || last.so(p, policy.ReasonKubeletLists) {
 		o.fail(n, "%s was parked, showed a sign of life right after that, and did not go back", p)
 	}
 }

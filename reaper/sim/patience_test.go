@@ -10,26 +10,19 @@ import (
 )
 
 // patience is how long a dead pod may take to leave from the moment at which nothing keeps it: the kubelet's start, the hold and the confirm
-// time, twice the hold where its kubelet removes a leaf first, and two looks, whose distance is five minutes at the most; the first pod after a
-// start goes before the others. After trouble some things are tried again at longer and longer intervals, up to an hour, and file times may lie
+// time, and two looks, whose distance is five minutes at the most. After trouble some things are tried again at longer and longer intervals, up to an hour, and file times may lie
 // ahead of the clock.
 func (n *node) patience() time.Duration {
 	r := n.rules
-	d := r.Settle + 2*max(r.Hold, r.HoldReported) + r.Confirm + 8*time.Minute + time.Duration(len(n.pods))*n.turns()
+	d := r.Hold + r.Confirm + 10*time.Minute + time.Duration(len(n.pods))*turn
 	if slices.ContainsFunc(n.acts, func(a act) bool { return a.kind > podCompletes }) {
 		d += 2*time.Hour + n.back
 	}
 	return d
 }
 
-// turns is how long each pod of a backlog may hold up the next: up to 1.36 a kubelet reports one at a time, and its report is the only proof
-// for a pod that a state file still lists.
-func (n *node) turns() time.Duration {
-	if n.version >= 37 {
-		return 2 * time.Second
-	}
-	return 15 * time.Second // two looks have at least 10 s between them, and each takes some
-}
+// turn is how long each pod of a backlog may hold up the next: a kubelet reports one at a time.
+const turn = 15 * time.Second // two looks have at least 10 s between them, and each takes some
 
 // ends judges what is left once nothing more has happened for long.
 func (o *oracle) ends(n *node) {
@@ -62,9 +55,6 @@ func (o *oracle) ends(n *node) {
 			continue
 		}
 		due := n.now-d.parked > n.rules.Confirm+5*time.Minute
-		if n.waitsForFile(d) {
-			continue
-		}
 		if e.Phase == policy.PhaseConfirmed && n.agedFor(d) > n.rules.Retention+10*time.Minute && n.keeps(n.byUID[d.uid], d) == "" {
 			o.fail(n, "the emptyDir of %s lies in quarantine %s after it was confirmed dead", n.byUID[d.uid], n.agedFor(d))
 		}
@@ -91,7 +81,7 @@ func (n *node) keeps(p *pod, d *dir) string {
 		return "the kubelet has it"
 	case p.cgroup:
 		return "it has a cgroup"
-	case len(p.sandboxes) > 0:
+	case slices.ContainsFunc(p.sandboxes, func(s sandbox) bool { return s.ready || s.runs }):
 		return "the runtime has a sandbox"
 	case len(d.mounts) > 0:
 		return "something is mounted in it"
@@ -105,31 +95,10 @@ func (n *node) keeps(p *pod, d *dir) string {
 		return "the runtime lists no pod"
 	case len(n.parkedMounts(p)) > 0:
 		return "something is mounted in what lies of it in quarantine"
-	case n.nameless(p):
-		return "its name is not known, and there is a manifest"
-	case n.rules.NeedAPI && !slices.ContainsFunc(n.pods, func(q *pod) bool { return !q.static && q.wanted && q.runs() }):
-		return "nothing shows that the API server's list is of this node"
-	case n.waitsForFile(d):
-		return "a state file names it, which may be younger than the parking"
-	case d.entry == "" && !n.oracle.proven && slices.ContainsFunc(slices.Collect(maps.Values(n.quarantine)), n.waitsForFile):
-		return "the first pod since the start waits for a state file"
-	case n.kubelet.inFile[p.uid] && n.hides(p):
-		return "a state file names it, and the kubelet names another before it"
+	case d.entry == "" && n.hides(p):
+		return "the kubelet reports another before it"
 	}
 	return ""
-}
-
-// waitsForFile reports whether a state file lists what lies in quarantine, and may be younger than the parking: the clock was set since, another
-// kubelet started and wrote down what it had read, or the kubelet admitted the pod again after the look. It reports no pod that has no
-// directory, and writes the file anew when it admits the next pod.
-func (n *node) waitsForFile(d *dir) bool {
-	return d.entry != "" && n.kubelet.inFile[d.uid] && (n.steps > d.steps || d.by != n.kubelet.run || n.kubelet.wrote > d.looked)
-}
-
-// nameless reports whether the program cannot know whose a static pod's directory is: in no look since the directory was made there was a
-// sandbox or a log directory of it.
-func (n *node) nameless(p *pod) bool {
-	return p.static && !p.stated && !p.named && slices.ContainsFunc(n.pods, func(q *pod) bool { return q.static && !q.stated && q.wanted })
 }
 
 func (n *node) listsNothing() bool {
@@ -145,7 +114,7 @@ func (n *node) parkedMounts(p *pod) []mount {
 func (n *node) hides(p *pod) bool {
 	first := p
 	for _, q := range n.pods {
-		if d := n.dirs[q.uid]; d != nil && q.uid < first.uid && !q.alive() && d.stuck() {
+		if d := n.dirs[q.uid]; d != nil && q.uid < first.uid && !q.admitted && !q.held && !q.cgroup && d.stuck() && !d.mountedHere() {
 			first = q
 		}
 	}

@@ -49,56 +49,28 @@ var plants = map[string]func() plant{
 			},
 		}
 	},
-	// A state file that goes stale counted until its pod was reported in two looks a hold apart, and the kubelet reports one pod at a time.
-	"K2": func() plant {
-		first := map[parsers.PodUID]time.Duration{}
-		return plant{look: func(n *node, look policy.Look, _ []policy.EntryState) {
-			for i := range look.Parked {
-				look.Parked[i].Facts[policy.FactKubeletFile].Truth = policy.No
-			}
-			for i := range look.Pods {
-				e := &look.Pods[i]
-				if len(e.StateFiles) == 0 {
-					continue
-				}
-				if at := n.log.named[e.UID]; at == 0 || at < first[e.UID] {
-					delete(first, e.UID)
-				} else if first[e.UID] == 0 {
-					first[e.UID] = n.now
-				}
-				if at := first[e.UID]; at > 0 && n.now-at >= n.rules.Hold {
-					e.StateFiles, e.Facts[policy.FactKubeletFile] = nil, policy.Fact{Truth: policy.No}
-				} else {
-					e.StateFiles, e.Unlisted, e.Omitted = []policy.StateFile{{Name: "cpu_manager_state", Written: n.wall()}}, policy.Fact{}, false
-				}
-			}
-		}}
-	},
-	// Only a manifest in that very look showed that a pod is a static one.
+	// Nothing showed that a pod is a static one.
 	"K3": func() plant {
-		forget := func(all []policy.Evidence, parked bool) {
+		forget := func(all []policy.Evidence) {
 			for i := range all {
 				all[i].Static = false
-				if f := &all[i].Facts; !parked && f[policy.FactStaticPod].Truth == policy.Yes {
-					f[policy.FactStaticPod] = policy.Fact{Detail: "nobody remembers it"}
-				}
 			}
 		}
 		return plant{
 			look: func(_ *node, look policy.Look, _ []policy.EntryState) {
-				forget(look.Pods, false)
-				forget(look.RuntimeOnly, false)
-				forget(look.Parked, true)
-				forget(look.Resting, true)
+				forget(look.Pods)
+				forget(look.RuntimeOnly)
+				forget(look.Parked)
+				forget(look.Resting)
 			},
-			still: func(_ *node, _, now []policy.Evidence) { forget(now, true) },
+			still: func(_ *node, _, now []policy.Evidence) { forget(now) },
 		}
 	},
 	// What could not be read counted as nothing that speaks for the pod.
 	"doubt": func() plant {
 		dismiss := func(all []policy.Evidence) {
 			for i := range all {
-				for _, fact := range [...]policy.FactName{policy.FactCgroup, policy.FactMounted, policy.FactStaticPod} {
+				for _, fact := range [...]policy.FactName{policy.FactCgroup, policy.FactMounted} {
 					if f := &all[i].Facts[fact]; f.Truth == policy.Unknown {
 						f.Truth = policy.No
 					}
@@ -113,14 +85,6 @@ var plants = map[string]func() plant{
 			},
 			still: func(_ *node, _, now []policy.Evidence) { dismiss(now) },
 		}
-	},
-	// A state file counted for nothing.
-	"file": func() plant {
-		return plant{look: func(_ *node, look policy.Look, _ []policy.EntryState) {
-			for i := range look.Pods {
-				look.Pods[i].StateFiles, look.Pods[i].Facts[policy.FactKubeletFile] = nil, policy.Fact{Truth: policy.No}
-			}
-		}}
 	},
 	// A directory that had just changed was as good as an old one.
 	"young": func() plant {

@@ -36,7 +36,6 @@ type spec struct {
 	static bool // from a manifest; else the API server's, and it never comes back
 	stated bool // the manifest states the UID, which then looks like the API server's
 	waits  bool // for a volume that does not come: it never has a sandbox
-	device bool // it has a device of a plugin
 	secret bool // a tmpfs with a secret
 	volume int  // the CSI volume that it uses; 0 is none
 	leaves leftover
@@ -58,15 +57,12 @@ type pod struct {
 
 	cgroup    bool
 	sandboxes []sandbox
-	logs      bool // its log directory
 	held      bool // the kubelet's volume manager tries to tear down its leaf
 	tries     int
 	restored  bool // by the operator
-	named     bool // the program knows its name
 	shown     bool // a source has shown the program in this life that it is a static pod
 	shownAt   time.Duration
 	known     bool // the program remembers that it is one
-	cleaned   bool // its log directory was removed after it had completed
 	deserted  bool // a kubelet without the API server did not want it, though the server did
 }
 
@@ -195,7 +191,7 @@ const theLeaf = "volumes/kubernetes.io~nfs/share"
 func makePod(i int, chance *rand.Rand) spec {
 	p := spec{
 		name:   policy.PodName{Namespace: "default", Name: fmt.Sprintf("web-%d", i)},
-		static: chance.IntN(2) == 0, secret: chance.IntN(2) == 0, device: chance.IntN(3) == 0, waits: chance.IntN(8) == 0,
+		static: chance.IntN(2) == 0, secret: chance.IntN(2) == 0, waits: chance.IntN(8) == 0,
 		leaves: []leftover{leavesNothing, leavesData, leavesData, leavesVolData, leavesMount, leavesAll, leavesAll, leavesLeaf}[chance.IntN(8)],
 	}
 	if chance.IntN(4) == 0 {

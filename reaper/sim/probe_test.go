@@ -40,9 +40,8 @@ func (p prober) Look(_ context.Context, parked []policy.EntryState, only []parse
 	there := func(uid parsers.PodUID) bool { return look.Listed[uid] }
 	slices.SortFunc(listed, func(a, b *pod) int { return cmp.Compare(a.uid, b.uid) })
 	n.read(r.readRuntime)
-	n.all(r.readCgroups, r.readMounts, r.readFiles, r.readUse, r.readLogs, r.readResources, r.readAPI, func(err error) {
+	n.all(r.readCgroups, r.readMounts, r.readUse, func(err error) {
 		r.readKubelet(err)
-		n.read(r.readManifests)
 		n.read(r.readLists)
 	})
 	r.at = look.At
@@ -58,10 +57,10 @@ func (p prober) Look(_ context.Context, parked []policy.EntryState, only []parse
 		}
 	}
 	n.reach(stepRead, "")
-	r.weigh()
+	r.compare()
 	n.oracle.readings = r
 	if !r.kubeletOK { // whose the lines are that this look was for is not known, and they are not read again
-		clear(n.log.proved)
+		clear(n.log.heard)
 	}
 	look.Pods = make([]policy.Evidence, 0, len(listed))
 	for _, pod := range listed {
@@ -72,7 +71,7 @@ func (p prober) Look(_ context.Context, parked []policy.EntryState, only []parse
 	}
 	p.parked(r, &look, parked, there)
 	for _, pod := range n.pods {
-		if r.runtimeErr() == nil && len(r.of[pod.index].sandboxes) > 0 {
+		if of := &r.of[pod.index]; r.runtimeErr() == nil && (of.ready || of.container) {
 			look.Listed[pod.uid] = true
 			if !there(pod.uid) && len(only) == 0 && !slices.ContainsFunc(parked, func(s policy.EntryState) bool { return s.UID == pod.uid }) {
 				e := policy.Evidence{Name: string(pod.uid), UID: pod.uid, RuntimeOnly: true}
@@ -82,8 +81,7 @@ func (p prober) Look(_ context.Context, parked []policy.EntryState, only []parse
 		}
 	}
 	slices.SortFunc(look.RuntimeOnly, func(a, b policy.Evidence) int { return cmp.Compare(a.UID, b.UID) })
-	look.Node, look.Resources, look.UIDs = r.nodeFacts(), r.resources, r.names()
-	look.Manifests, look.StaticSandboxes = &r.static, r.running()
+	look.Node = r.nodeFacts()
 	if p.program.plant.look != nil {
 		p.program.plant.look(n, look, parked)
 	}
@@ -111,7 +109,7 @@ func (p prober) parked(r *readings, look *policy.Look, parked []policy.EntryStat
 		of := &r.of[pod.index]
 		parked := s.Phase == policy.PhaseParked
 		if d != nil && d.id == s.ID && !pod.static && s.Leaf == "" && (parked || s.Phase == policy.PhaseConfirmed) &&
-			(parked && of.parked || there(s.UID) || len(of.sandboxes) > 0 || of.container || of.cgroup) {
+			(parked && of.parked || there(s.UID) || of.ready || of.container || of.cgroup) {
 			n.oracle.lives = pod
 		}
 		remade := policy.Fact{Truth: policy.No}
@@ -150,25 +148,14 @@ func (r *readings) fillRuntime(e *policy.Evidence, p *pod) {
 	if r.lists.Truth != policy.Yes {
 		box, container = errors.New(r.lists.Detail), errors.New(r.lists.Detail)
 	}
-	e.Facts[policy.FactSandbox] = known(len(of.sandboxes) > 0, box, "cri.sock", "a sandbox")
+	e.Facts[policy.FactSandbox] = known(of.ready, box, "cri.sock", "a sandbox")
 	e.Facts[policy.FactContainer] = known(of.container, container, "cri.sock", "a container")
-	if len(of.sandboxes) > 0 || of.container {
+	if len(of.sandboxes) > 0 {
 		e.Namespace, e.PodName, e.Made, e.Static = p.name.Namespace, p.name.Name, of.made, e.Static || p.static
 	}
 	if r.runtimeErr() == nil {
 		e.Sandboxes = of.sandboxes
 	}
-}
-
-// running returns the sandboxes of static pods, by name.
-func (r *readings) running() map[policy.PodName][]policy.StaticSandbox {
-	found := map[policy.PodName][]policy.StaticSandbox{}
-	for i, p := range r.pods {
-		if p.static && r.of[i].ready {
-			found[p.name] = append(found[p.name], policy.StaticSandbox{UIDs: []string{string(p.uid)}, Created: r.of[i].made.Last.UnixNano()})
-		}
-	}
-	return found
 }
 
 // fill sets the facts of a pod. d is its directory as it was read, nil where there is none.
@@ -191,47 +178,19 @@ func (r *readings) fill(e *policy.Evidence, p *pod, d *dir, alive bool) {
 	}
 	f[policy.FactMounted] = r.mountFact(r.of[i].mounted)
 	f[policy.FactCgroup], e.CgroupIdle = known(r.of[i].cgroup, r.cgroupErr, "cgroups", "its cgroup"), r.of[i].cgroup && !r.of[i].busy
-	f[policy.FactKubeletFile] = known(r.of[i].file, r.fileErr, "allocated_pods_state", "a state file names it")
-	if r.of[i].file && r.fileErr == nil {
-		e.StateFiles = []policy.StateFile{{Name: r.stateFile(), Written: r.written}}
-	}
+	f[policy.FactKubeletFile], f[policy.FactAPILists], f[policy.FactStaticPod] = policy.Fact{Truth: policy.No}, policy.Fact{}, policy.Fact{Truth: policy.No}
 	f[policy.FactStaged] = r.stagedFact(p, d)
 	if e.Entry == "" {
 		r.of[i].staged = f[policy.FactStaged].Truth != policy.No
 	}
 	f[policy.FactInUse] = known(r.of[i].used, r.useErr, "proc", "a process has a file of it open")
-	l := &reading.PodLists{Kubelet: r.list, API: r.api, Manifests: r.static.Origin, ManifestDoubt: r.static.Doubt()}
-	f[policy.FactKubeletLists], f[policy.FactAPILists] = r.list.Fact(e.UID), r.api.Fact(e.UID)
-	f[policy.FactReleased] = l.Released(e.UID)
-	logged := p.logs && r.logs.Pods[e.UID]
-	if logged {
-		e.Namespace, e.PodName = p.name.Namespace, p.name.Name
-	} else if d != nil && d.ran && e.PodName == "" && !alive {
+	f[policy.FactKubeletLists] = r.list.Fact(e.UID)
+	if d != nil && d.ran && e.PodName == "" && !alive {
 		e.PodName = p.name.Name // its etc-hosts
 	}
 	r.fillRuntime(e, p)
-	e.Unlisted, e.Unwanted, e.Omitted = l.Unlisted(e.UID), l.Unwanted(e.UID), l.KubeletOmits(e.UID)
-	e.CertainName = reading.CertainName(e, logged || len(r.of[i].sandboxes) > 0)
-	f[policy.FactPodLogs] = r.logs.Fact(e, r.logless())
-	f[policy.FactStaticPod] = r.static.Fact(e, r.running())
-	r.of[i].static = !r.oracle.scans && !r.oracle.person && (e.Static || f[policy.FactStaticPod].Truth == policy.Yes) // a command leaves no memory
-}
-
-func (r *readings) logless() parsers.PodUID {
-	var running []parsers.PodUID
-	for i, p := range r.pods {
-		if r.of[i].ready && r.dirs[p.uid] != nil {
-			running = append(running, p.uid)
-		}
-	}
-	return r.logs.Logless(running)
-}
-
-func (n *node) stateFile() string {
-	if n.kubelet.version >= 33 {
-		return "allocated_pods_state"
-	}
-	return "device-plugins/kubelet_internal_checkpoint"
+	e.CertainName = reading.CertainName(e, len(r.of[i].sandboxes) > 0)
+	r.of[i].static = !r.oracle.scans && !r.oracle.person && e.Static // a command leaves no memory
 }
 
 // stagedFact is whether a volume is staged for this pod alone: a living successor that has it mounted keeps it staged.
@@ -242,7 +201,7 @@ func (r *readings) stagedFact(p *pod, d *dir) policy.Fact {
 		volume := reading.CSIVolume{Driver: "csi.example", Handle: "v" + string(rune('0'+d.csi))}
 		o.Mounts = []reading.StagedMount{{Path: "globalmount", Volume: volume, What: "staged"}}
 		for i, q := range r.pods {
-			user := reading.VolumeUser{UID: q.uid, Lives: len(r.of[i].sandboxes) > 0 || r.of[i].busy}
+			user := reading.VolumeUser{UID: q.uid, Lives: r.of[i].ready || r.of[i].container || r.of[i].busy}
 			if b := r.dirs[q.uid]; b != nil && b.csi == d.csi {
 				user.Volume, user.Mounted = volume, len(b.mounts) > 0
 			}
@@ -279,26 +238,16 @@ func (r *readings) nodeFacts() policy.Node {
 		bytes = 0.02
 	}
 	return policy.Node{
-		Kubelet: r.kubelet, KubeletID: r.id, LogFormat: policy.LogText, RuntimeLists: r.lists, Network: r.network,
-		MayEnforce: r.mayEnforce, Agrees: r.agrees, FreeBytes: bytes, FreeInodes: 0.5, Gauges: r.list.Gauges,
+		Kubelet: r.kubelet, KubeletID: r.id, LogFormat: policy.LogText, RuntimeLists: r.lists,
+		MayEnforce: r.mayEnforce, Agrees: r.agrees, FreeBytes: bytes, FreeInodes: 0.5,
 	}
-}
-
-func (r *readings) names() map[policy.PodName][]parsers.PodUID {
-	uids := map[policy.PodName][]parsers.PodUID{}
-	for i, p := range r.pods {
-		if len(r.of[i].sandboxes) > 0 || r.logs.Pods[p.uid] {
-			uids[p.name] = append(uids[p.name], p.uid)
-		}
-	}
-	return uids
 }
 
 // Still is the last question, before and after the rename.
 func (p prober) Still(_ context.Context, pods []policy.Evidence) []policy.Evidence {
 	r := p.reading()
 	p.reach(stepAsk, pods[0].UID)
-	p.all(r.readCgroups, r.readKubelet, r.readManifests, r.readLists, func(err error) {
+	p.all(r.readCgroups, r.readKubelet, r.readLists, func(err error) {
 		r.readRuntime(err)
 		p.read(r.readMounts)
 	})
@@ -311,7 +260,6 @@ func (p prober) Still(_ context.Context, pods []policy.Evidence) []policy.Eviden
 		r.fillRuntime(e, pod)
 		e.Facts[policy.FactMounted] = r.mountFact(r.of[pod.index].mounted)
 		e.Facts[policy.FactCgroup] = known(r.of[pod.index].cgroup, r.cgroupErr, "cgroups", "its cgroup")
-		e.Facts[policy.FactStaticPod] = r.static.Fact(e, r.running())
 		e.Facts[policy.FactKubeletLists] = r.list.Fact(e.UID)
 	}
 	if p.program.plant.still != nil {

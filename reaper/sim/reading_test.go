@@ -20,8 +20,7 @@ type sight struct {
 	container, ready       bool
 	cgroup, busy           bool
 	again, parked, mounted bool // a mount in pods/UID, in quarantine, in either
-	file, used             bool
-	manifest, staged       bool
+	used, staged           bool
 	static                 bool // it was shown to be a static pod's
 	seen                   *dir // its directory in place
 }
@@ -33,10 +32,8 @@ const (
 	ofRuntime source = 1 + iota
 	ofCgroups
 	ofMounts
-	ofFiles
 	ofUse
 	ofKubelet
-	ofManifests
 	ofLists
 	ofSandboxes // of the runtime's two lists, this one
 	ofContainers
@@ -62,17 +59,11 @@ type readings struct {
 	id        policy.KubeletID
 	kubeletOK bool
 	lists     policy.Fact
-	network   policy.Fact
-	static    policy.StaticPods
 	list      reading.KubeletList
-	api       reading.APIList
-	logs      reading.PodLogs
-	resources *policy.PodResources
-	written   time.Time // the state file
 
 	mayEnforce, agrees policy.Fact // what is beside the pods: see policy.Gate
 
-	boxErr, containerErr, cgroupErr, mountErr, fileErr, useErr, contentErr error
+	boxErr, containerErr, cgroupErr, mountErr, useErr, contentErr error
 }
 
 // runtimeErr is why one of the runtime's lists cannot be relied on.
@@ -110,16 +101,12 @@ func (r *readings) readRuntime(err error) {
 	}
 	_, r.boxErr = r.answers(ofSandboxes, err)
 	_, r.containerErr = r.answers(ofContainers, err)
-	r.lists, r.network = policy.Fact{Truth: policy.No, Detail: "it lists no pod"}, policy.Fact{Truth: policy.Yes}
+	r.lists = policy.Fact{Truth: policy.No, Detail: "it lists no pod"}
 	if r.boxErr != nil {
 		r.lists = policy.Fact{Detail: r.boxErr.Error()}
 	}
 	if err != nil {
-		r.network = policy.Fact{Detail: err.Error()}
 		return
-	}
-	if !r.runtime.network {
-		r.network = policy.Fact{Truth: policy.No, Detail: "cni plugin not initialized"}
 	}
 	for i, p := range r.pods {
 		for _, s := range p.sandboxes {
@@ -128,10 +115,11 @@ func (r *readings) readRuntime(err error) {
 			}
 			of, contains := &r.of[i], s.container && r.containerErr == nil
 			if r.boxErr == nil {
-				of.sandboxes = append(of.sandboxes, policy.Sandbox{ID: s.id, Socket: "cri.sock", Created: s.created, Ready: s.ready, Busy: s.runs})
+				of.sandboxes = append(of.sandboxes, policy.Sandbox{ID: s.id, Socket: "cri.sock", Created: s.created, Ready: s.ready})
 				of.ready = of.ready || s.ready
 			}
-			if of.container = of.container || contains; contains || r.boxErr == nil {
+			of.container = of.container || contains && s.runs
+			if contains || r.boxErr == nil {
 				r.lists.Truth = policy.Yes
 				of.made.Add(s.created)
 			}
@@ -163,14 +151,6 @@ func (r *readings) readMounts(err error) {
 	}
 }
 
-func (r *readings) readFiles(err error) {
-	shows, err := r.answers(ofFiles, err)
-	r.fileErr, r.written = err, r.node.kubelet.written
-	for i, p := range r.pods {
-		r.of[i].file = shows && r.node.kubelet.inFile[p.uid]
-	}
-}
-
 func (r *readings) readUse(err error) {
 	shows, err := r.answers(ofUse, err)
 	r.useErr = err
@@ -179,49 +159,6 @@ func (r *readings) readUse(err error) {
 		r.of[i].used = shows && d != nil && d.inUse > 0
 		for _, d := range r.quarantine {
 			r.of[i].used = r.of[i].used || shows && d.uid == p.uid && d.inUse > 0
-		}
-	}
-}
-
-func (r *readings) readLogs(err error) {
-	r.logs = reading.PodLogs{Dir: "logs", Pods: map[parsers.PodUID]bool{}, Err: err}
-	for _, p := range r.pods {
-		if p.logs {
-			r.logs.Pods[p.uid] = true
-		}
-	}
-}
-
-// readResources asks the pod-resources socket for names.
-func (r *readings) readResources(err error) {
-	k := &r.node.kubelet
-	r.resources = &policy.PodResources{Origin: "pod-resources", Names: map[policy.PodName]bool{}}
-	if err != nil || !k.up || !r.asksResources {
-		r.resources.Silent = "no answer"
-		return
-	}
-	for _, p := range r.pods {
-		if p.admitted && (k.version < 34 || !p.done) {
-			r.resources.Names[p.name] = true
-		}
-	}
-}
-
-// readAPI asks the API server, where the program may.
-func (r *readings) readAPI(err error) {
-	r.api = reading.APIList{PodList: reading.PodList{Origin: "api", Silent: "not asked"}}
-	if !r.asksAPI {
-		return
-	}
-	if r.api.Silent = ""; err != nil || r.faults.away {
-		r.api.Silent = errDoubt.Error()
-		return
-	}
-	r.api.Pods, r.api.Own = map[parsers.PodUID]bool{}, map[parsers.PodUID]bool{}
-	for _, p := range r.pods {
-		if p.wanted && !p.static {
-			r.api.Pods[p.uid], r.api.Own[p.uid] = true, true
-			r.api.Listed++
 		}
 	}
 }
@@ -238,73 +175,33 @@ func (r *readings) readKubelet(err error) {
 	}
 }
 
-// readManifests reads the manifests of static pods.
-func (r *readings) readManifests(err error) {
-	_, err = r.answers(ofManifests, err)
-	r.static = policy.StaticPods{Origin: "manifests", Node: "node", Err: err}
-	for i, p := range r.pods {
-		if p.static && p.wanted && err == nil {
-			r.of[i].manifest = true
-			m := policy.Manifest{File: "static.yaml", Namespace: p.name.Namespace, Name: p.name.Name[:len(p.name.Name)-len("-node")]}
-			if p.stated {
-				m.UID = string(p.uid)
-			}
-			r.static.Manifests = append(r.static.Manifests, m)
-		}
-	}
-}
-
-// readLists asks the kubelet itself: /pods and its gauges with credentials, and since 1.37 its own socket.
+// readLists asks the kubelet itself at its own socket, since 1.37.
 func (r *readings) readLists(err error) {
 	_, err = r.answers(ofLists, err)
 	k := &r.node.kubelet
 	l := &r.list
-	l.Origin, l.Silent, l.Own = "kubelet", "not asked", reading.PodsAPI{Origin: "pods-api", Silent: "no such socket"}
+	l.Silent, l.Own = "not asked", reading.PodsAPI{Origin: "pods-api", Silent: "no such socket"}
 	if err != nil || !k.up {
-		l.Silent, l.Own.Silent = errDoubt.Error(), errDoubt.Error()
-		l.Weigh()
+		l.Own.Silent = errDoubt.Error()
 		return
 	}
-	if r.asksKubelet {
-		l.Silent, l.Pods = "", map[parsers.PodUID]bool{}
-		if k.swept && k.version >= 27 {
-			l.Gauges.Working = []policy.WorkingPods{{Lifecycle: "sync", Config: "desired"}}
-		}
-		for _, p := range r.pods {
-			if p.admitted && !p.ending {
-				l.Pods[p.uid] = true
-				l.Listed++
-				if !p.static {
-					l.FromAPI++
-				}
-			}
-		}
-	}
 	r.pass(r.between(0, r.faults.slow/2))
-	if k.version >= 37 && k.up {
-		if l.Own.Silent = "initializing"; k.ready || r.partial && k.now-k.booted-k.id.Start > 8*time.Second {
-			l.Own.Silent, l.Own.Pods = "", map[parsers.PodUID]bool{}
-			for _, p := range r.pods {
-				if p.admitted && !p.ending {
-					l.Own.Pods[p.uid] = true
-					l.Own.Listed++
-				}
-			}
-			if l.Own.Listed == 0 {
-				l.Own.Doubt = "it lists no pod"
-			}
+	if k.version < 37 || !k.up {
+		return
+	}
+	if l.Own.Silent = "initializing"; !k.ready && (!r.partial || k.now-k.booted-k.id.Start <= 8*time.Second) {
+		return
+	}
+	l.Own.Silent, l.Own.Pods = "", map[parsers.PodUID]bool{}
+	for _, p := range r.pods {
+		if p.admitted && !p.ending {
+			l.Own.Pods[p.uid] = true
+			l.Own.Listed++
 		}
 	}
-	l.Weigh()
-}
-
-// weigh weighs some answers by others.
-func (r *readings) weigh() {
-	r.api.Weigh(func(uid parsers.PodUID) bool {
-		i := r.byUID[uid].index
-		return len(r.of[i].sandboxes) > 0 && r.of[i].cgroup
-	})
-	r.compare()
+	if l.Own.Listed == 0 {
+		l.Own.Doubt = "it lists no pod"
+	}
 }
 
 // compare doubts the list of cgroups where it has none of a running pod.

@@ -3,7 +3,6 @@ package sim
 import (
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
@@ -15,30 +14,24 @@ func (o *oracle) passed(n *node) {
 	if r == nil || !n.program.up {
 		return
 	}
-	o.names(n)
+	o.knows(n)
 	if o.lives != nil && !o.open && n.faults.last < o.looked {
 		o.fail(n, "%s was parked and turned out to live, and the breaker did not open", o.lives)
 	}
 	for _, d := range o.moved {
 		o.stays(n, d)
 	}
-	if !r.kubeletOK {
-		o.blind = o.looked
-	}
 	for i, p := range n.pods {
 		if r.of[i].static {
 			p.shown, p.shownAt = true, o.looked
 		}
-		if of := &r.of[i]; len(of.sandboxes) > 0 || of.cgroup || of.mounted || of.manifest {
+		if of := &r.of[i]; of.ready || of.container || of.cgroup || of.mounted {
 			o.signs[p.uid] = o.looked
 		}
 		g := o.good[p.uid]
 		o.good[p.uid] = goodness{sum: g.until(o.looked), looked: o.looked, doubt: r.mountErr != nil || r.cgroupErr != nil || r.runtimeErr() != nil}
 		if o.signs[p.uid] == o.looked || r.of[i].seen == nil {
 			o.good[p.uid] = goodness{looked: o.looked}
-		}
-		if r.logs.Pods[p.uid] {
-			o.logged[p.uid] = o.looked
 		}
 	}
 	for v := range policy.At(o.report.Pods, policy.InPlace, policy.InRuntime) {
@@ -59,20 +52,18 @@ func (o *oracle) idle(n *node, p *pod) bool {
 	acted := slices.ContainsFunc(o.report.Outcomes, func(out policy.Outcome) bool {
 		return out.Action.UID == p.uid || out.Result == policy.Gone // what an operator purged proves nothing, and the next waits for a look
 	})
-	stopped := o.open && !o.wasOpen || !o.wasDone && len(o.first) > 0
+	stopped := o.open && !o.wasOpen
 	return !acted && !stopped && n.faults.broken < o.looked
 }
 
-// names records which pods' names the program has, and which it knows to be static: it remembers that for as long as the pod has a directory,
-// unless it could not be written down.
-func (o *oracle) names(n *node) {
+// knows records which pods the program knows to be static: it remembers that for as long as the pod has a directory, unless it could not be
+// written down.
+func (o *oracle) knows(n *node) {
 	has := map[parsers.PodUID]bool{}
 	for e := range policy.At(o.report.Pods, policy.InPlace, policy.InQuarantine, policy.Resting) {
-		p := n.byUID[e.UID]
-		has[e.UID], p.named = true, p.named || e.CertainName && n.faults.last < o.looked
+		has[e.UID] = true
 	}
 	for _, p := range n.pods {
-		p.named = p.named && has[p.uid]
 		p.known = has[p.uid] && (p.known || o.readings.of[p.index].static && n.faults.last < o.looked)
 	}
 }
@@ -86,8 +77,8 @@ func (r *readings) so(p *pod, reason policy.Reason) bool {
 		return r.of[i].mounted
 	case policy.ReasonMountsUnknown:
 		return r.mountErr != nil
-	case policy.ReasonSandbox, policy.ReasonSandboxOrphaned, policy.ReasonTerminating:
-		return len(r.of[i].sandboxes) > 0
+	case policy.ReasonSandbox:
+		return r.of[i].ready
 	case policy.ReasonContainer:
 		return r.of[i].container
 	case policy.ReasonRuntimeUnknown:
@@ -101,25 +92,13 @@ func (r *readings) so(p *pod, reason policy.Reason) bool {
 	case policy.ReasonNotRunning:
 		return r.of[i].cgroup && !r.of[i].busy
 	case policy.ReasonKubeletUnknown:
-		return !r.kubeletOK || !n.log.reported(p, n.oracle.looked)
-	case policy.ReasonKubeletStarting:
-		return r.kubeletOK && r.at.Boot-r.id.Start < n.rules.Settle
+		return true // also where no line was read yet
+	case policy.ReasonNotReported:
+		return r.kubeletOK && !n.log.reported(p, n.oracle.looked, r.id)
 	case policy.ReasonKubeletHolds:
 		return n.log.tornDown[p.uid].run > 0
-	case policy.ReasonKubeletFile:
-		return r.of[i].file || r.fileErr != nil
-	case policy.ReasonPodLogs:
-		return r.logs.Pods[p.uid]
-	case policy.ReasonPodResources:
-		return r.resources.Names[p.name]
 	case policy.ReasonKubeletLists:
-		return r.list.Pods[p.uid] || r.list.Own.Pods[p.uid]
-	case policy.ReasonAPILists:
-		return r.api.Pods[p.uid]
-	case policy.ReasonAPIUnknown:
-		return n.rules.NeedAPI && !r.api.Pods[p.uid]
-	case policy.ReasonStaticPod:
-		return r.static.Err != nil || p.static && len(r.static.Manifests) > 0
+		return r.list.Own.Pods[p.uid]
 	case policy.ReasonStaged:
 		return d != nil && d.csi > 0
 	case policy.ReasonInUse:
@@ -135,8 +114,7 @@ func (r *readings) so(p *pod, reason policy.Reason) bool {
 	case policy.ReasonCannotMove:
 		return n.faults.refused > 0
 	case policy.ReasonLimit:
-		return n.rules.MaxPerLook > 0 || n.oracle.parks || len(n.oracle.begun) > 0 || n.oracle.reaps() ||
-			n.oracle.cleared > 0 && n.oracle.looked-n.oracle.cleared < 5*time.Minute
+		return n.rules.MaxPerLook > 0
 	case policy.ReasonBreaker:
 		return n.oracle.open || n.faults.broken >= n.oracle.looked // else it could not be written, and the program remembers it
 	case policy.ReasonObserve:
@@ -157,9 +135,4 @@ func (o *oracle) restores(p *pod) bool {
 		}
 	}
 	return false
-}
-
-// reaps reports whether another pod was to go in this pass, also if the ledger could then not be written or the last question kept it.
-func (o *oracle) reaps() bool {
-	return slices.ContainsFunc(o.report.Pods, func(p policy.Judged) bool { return p.Stage == policy.InPlace && p.Goes() })
 }

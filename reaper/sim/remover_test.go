@@ -48,7 +48,6 @@ func (m remover) Execute(_ context.Context, permit policy.Permit, batch policy.B
 		m.oracle.begins(m.node, a)
 		o := m.one(a)
 		m.tell("%s of %s: %s%s", a.Kind, m.byUID[a.UID], o.Result, strings.TrimSuffix(" ("+o.Err+")", " ()"))
-		m.oracle.ended(o)
 		outs = append(outs, o)
 	}
 	m.unsynced = nil // it syncs both directories at the end of a batch

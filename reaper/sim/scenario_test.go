@@ -62,7 +62,6 @@ const (
 	fileOpened
 	mountsHidden
 	sandboxesEvicted
-	logsCleaned
 	clockSet
 	operatorRestores
 	operatorPurges
@@ -94,13 +93,13 @@ type scenario struct {
 	pods  []spec
 	acts  []act
 
-	rules                                          policy.Rules
-	version                                        int
-	byJournal, asksKubelet, asksAPI, asksResources bool
-	partial                                        bool // the kubelet's socket lists before all pods are in
-	calm                                           time.Duration
-	quick                                          bool // the look takes no time to speak of
-	brisk                                          bool // the kubelet takes little time to make a pod
+	rules     policy.Rules
+	version   int
+	byJournal bool
+	partial   bool // the kubelet's socket lists before all pods are in
+	calm      time.Duration
+	quick     bool // the look takes no time to speak of
+	brisk     bool // the kubelet takes little time to make a pod
 }
 
 // chance decides what a seed makes of a scenario.
@@ -122,12 +121,11 @@ func newScenario(seed uint64, lives int) scenario {
 	s := scenario{
 		seed: seed, version: []int{24, 28, 33, 37}[c.IntN(4)],
 		rules: policy.Rules{
-			Hold: c.minutes(5, 5, 2, 1), HoldReported: c.minutes(1, 1, 5), Settle: c.minutes(5, 1), Confirm: c.minutes(5, 5, 4),
+			Hold: c.minutes(5, 1, 2, 1), Confirm: c.minutes(5, 5, 4),
 			Retention: c.minutes(60, 11, 2), CNIOlderThan: c.minutes(5, 60),
 		},
-		byJournal: !c.one(4), asksKubelet: c.one(4), asksAPI: c.one(4), asksResources: c.one(2), partial: c.one(4), quick: c.one(3), brisk: c.one(2),
+		byJournal: !c.one(4), partial: c.one(4), quick: c.one(3), brisk: c.one(2),
 	}
-	s.rules.NeedAPI = s.asksAPI && c.one(2)
 	if c.one(8) {
 		s.rules.MaxPerLook = 2
 	}
@@ -262,7 +260,7 @@ func (s *scenario) addMishap(c chance) {
 
 // makeBacklog leaves nothing of a scenario but that a hundred pods, which all ran, end within a minute.
 func (s *scenario) makeBacklog(c chance) {
-	s.version, s.acts, s.calm, s.rules.MaxPerLook, s.rules.NeedAPI = []int{33, 37}[c.IntN(2)], nil, 8*time.Minute, 0, false
+	s.version, s.acts, s.calm, s.rules.MaxPerLook = []int{33, 37}[c.IntN(2)], nil, 8*time.Minute, 0
 	s.pods = make([]spec, 101)
 	for i := range s.pods {
 		s.pods[i] = makePod(i, c.Rand)

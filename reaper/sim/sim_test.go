@@ -110,14 +110,14 @@ func shrink(s scenario, planted func() plant) (scenario, *node) {
 func (s *scenario) fields() []any {
 	r := &s.rules
 	return []any{
-		&s.throw, &s.version, &s.calm, &r.Hold, &r.HoldReported, &r.Settle, &r.Confirm, &r.Retention, &r.CNIOlderThan, &r.MaxPerLook, &r.NeedAPI,
-		&s.byJournal, &s.asksKubelet, &s.asksAPI, &s.asksResources, &s.partial, &s.quick, &s.brisk,
+		&s.throw, &s.version, &s.calm, &r.Hold, &r.Confirm, &r.Retention, &r.CNIOlderThan, &r.MaxPerLook,
+		&s.byJournal, &s.partial, &s.quick, &s.brisk,
 	}
 }
 
 func (p *spec) fields() []any {
 	return []any{
-		&p.uid, &p.name.Namespace, &p.name.Name, &p.static, &p.stated, &p.waits, &p.device, &p.secret, &p.volume, &p.leaves,
+		&p.uid, &p.name.Namespace, &p.name.Name, &p.static, &p.stated, &p.waits, &p.secret, &p.volume, &p.leaves,
 	}
 }
 

@@ -29,17 +29,17 @@ func DeadPod() *Scene {
 	now := policy.Instant{Wall: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), BootID: "boot-1", Boot: 100 * time.Hour}
 	s := &Scene{
 		Now:   now,
-		Rules: policy.Rules{Hold: 5 * time.Minute, Settle: 5 * time.Minute, Confirm: 2 * time.Minute, Retention: 24 * time.Hour},
+		Rules: policy.Rules{Hold: 5 * time.Minute, Confirm: 2 * time.Minute, Retention: 24 * time.Hour},
 		Node: policy.Node{
 			Kubelet: yes, KubeletID: policy.KubeletID{PID: 812, Start: time.Hour},
-			RuntimeLists: yes, Network: yes, MayEnforce: yes, Agrees: yes, FreeBytes: 0.5, FreeInodes: 0.5,
+			RuntimeLists: yes, MayEnforce: yes, Agrees: yes, FreeBytes: 0.5, FreeInodes: 0.5,
 		},
 		Pod: policy.Evidence{Name: string(PodUID), UID: PodUID, ID: policy.DirID{Dev: 1, Ino: 2, Btime: 3}, Changed: now.Wall.Add(-time.Hour)},
 	}
 	for n := range policy.NumFacts {
 		s.Pod.Facts.Set(n, policy.No, "test", "")
 	}
-	for _, n := range []policy.FactName{policy.FactDirectory, policy.FactContent, policy.FactNamed, policy.FactAnyNamed} {
+	for _, n := range []policy.FactName{policy.FactDirectory, policy.FactContent, policy.FactNamed} {
 		s.Pod.Facts.Set(n, policy.Yes, "test", "")
 	}
 	s.Hold = policy.Hold{Since: s.Ago(6 * time.Minute), ID: s.Pod.ID}

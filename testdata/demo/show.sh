@@ -48,6 +48,7 @@ prepare() { # adds what the node's words do not have, and writes the configurati
 	control "runtime hang"
 	mkdir -p "$NODE_PODS/$reports/volumes/kubernetes.io~csi/pvc-reports-0/mount"
 	mount --bind storage "$NODE_PODS/$reports/volumes/kubernetes.io~csi/pvc-reports-0/mount"
+	echo '{}' >"$NODE_PODS/$reports/volumes/kubernetes.io~csi/pvc-reports-0/vol_data.json"
 	control "runtime start"
 	# The flags as keys. The times are short so that a demo can be watched; the defaults are minutes.
 	for flag in $OR_FLAGS; do
@@ -58,8 +59,7 @@ prepare() { # adds what the node's words do not have, and writes the configurati
 	cat >>node.yaml <<-END
 		mode: enforce
 		log_format: text                # stderr, even where a journal is
-		hold: 3s                        # default 5m: how long evidence must stay good
-		settle: 1s                      # default 5m: how long the kubelet must have run
+		hold: 3s                        # default 1m: how long evidence must stay good
 		confirm: 3s                     # default 5m: how long a parked pod may be missed
 	END
 }
@@ -100,9 +100,13 @@ orphan-reaper run --config node.yaml 2>daemon.log &
 daemon=$!
 wait_for "^$cart removed: " daemon.log
 wait_for "^$orders stripped: " daemon.log
-say "The daemon never unmounts anything. You do, with the command that doctor printed (--yes: without the question). The rest goes by itself:"
+say "The daemon never unmounts anything. You do, with the command that doctor printed (--yes: without the question). A kubelet reports" \
+	"a pod with a mount only at --v=3 and higher. The rest goes by itself:"
+control "kubelet v 5"
+wait_for "volumes are not cleaned up" "$NODE_LOG"
 try 0 "$unmount"
 wait_for "^$reports removed: " daemon.log
+control "kubelet v 2"
 
 say "After. The kubelet is quiet:"
 try 0 "orphan-reaper doctor --config node.yaml"

@@ -11,7 +11,6 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/reported"
-	"github.com/orphan-reaper/orphan-reaper/reaper/probe/kubelet"
 	"github.com/orphan-reaper/orphan-reaper/reaper/progress"
 	"github.com/orphan-reaper/orphan-reaper/reaper/source"
 )
@@ -26,19 +25,19 @@ const (
 )
 
 // recentClaims returns the claims in the logs for a command that runs once: in lines that are written now, and in the journal
-// since the start of the running kubelet. It uses and saves no checkpoints.
+// of the last five minutes. It uses and saves no checkpoints.
 func recentClaims(ctx context.Context, cfg config.Config, clock reaper.Clock, log *slog.Logger) []reported.Claim {
 	if cfg.Waive() {
 		return nil // there is no kubelet
 	}
-	return readLogs(ctx, cfg, clock, log, observer{note: func(parsers.Line, parsers.Sighting, bool) {}})
+	return readLogs(ctx, cfg, clock, log, observer{note: func(parsers.Line, parsers.Sighting, bool) {}, back: 5 * time.Minute})
 }
 
 // observer gets more from the logs than the claims.
 type observer struct {
 	// note is called with each sighting and its line. past marks those that were read back in the journal.
 	note func(line parsers.Line, s parsers.Sighting, past bool)
-	// back is the time for which each line of the journal is read back; before that each text is read once.
+	// back is the time for which the journal is read back.
 	back time.Duration
 	// ended is called at the end with the state of each log, and with the time since which all of the journal was read. If
 	// it is set, each log is read to its end.
@@ -56,7 +55,7 @@ func readLogs(ctx context.Context, cfg config.Config, clock reaper.Clock, log *s
 	f := source.Follow(now, all, nil, log, func(string, bool, time.Time) {})
 	began := clock.Now()
 	since := began.Wall.Add(-h.back)
-	past, oldest := readBack(ctx, cfg, began, all, since, log), began.Wall
+	past, oldest := readBack(ctx, cfg, all, since, log), began.Wall
 	earlier := past.lines
 	parse, parseOld := newParse(cfg, units), newParse(cfg, units)
 	var claims reported.Claims
@@ -119,17 +118,11 @@ func unsettled(states map[string]source.State) bool {
 	return false
 }
 
-// readBack reads the journal back to the start of the running kubelet, and at least to the time every, since when it reads
-// each line. Without a source that is the journal it reads nothing.
-func readBack(ctx context.Context, cfg config.Config, now policy.Instant, all []source.Source, every time.Time, log *slog.Logger) *earlierLines {
+// readBack reads the journal back to the time every. Without a source that is the journal it reads nothing.
+func readBack(ctx context.Context, cfg config.Config, all []source.Source, every time.Time, log *slog.Logger) *earlierLines {
 	journald := slices.ContainsFunc(all, func(s source.Source) bool { _, ok := s.(*source.Journal); return ok })
-	started, runs := kubelet.Start(ctx, procDir)
-	if !journald || !runs && !every.Before(now.Wall) {
+	if !journald {
 		return &earlierLines{}
-	}
-	from := every
-	if start := now.Wall.Add(started - now.Boot); runs && start.Before(from) {
-		from = start
 	}
 	lines := make(chan parsers.Line)
 	past := &earlierLines{lines: lines}
@@ -137,7 +130,7 @@ func readBack(ctx context.Context, cfg config.Config, now policy.Instant, all []
 		defer close(lines)
 		ctl, err := source.FindJournalctl()
 		if err == nil {
-			past.dropped, err = newJournal(cfg, ctl, newUnits(cfg, log), log).Recall(ctx, from, every, lines)
+			past.dropped, err = newJournal(cfg, ctl, newUnits(cfg, log), log).Recall(ctx, every, every, lines)
 		}
 		if err != nil {
 			log.WarnContext(ctx, "cannot read the kubelet's earlier log lines", slog.Any("error", err))

@@ -85,7 +85,7 @@ func settingsAgree(ctx context.Context, cfg config.Config) policy.Fact {
 // Rules returns the settings for policy.
 func Rules(c config.Config) policy.Rules {
 	return policy.Rules{
-		Hold: c.Hold, HoldReported: c.HoldReported, Settle: c.Settle, Confirm: c.Confirm, Retention: c.Retention, CNIOlderThan: c.CNIOlderThan,
+		Hold: c.Hold, Confirm: c.Confirm, Retention: c.Retention, CNIOlderThan: c.CNIOlderThan,
 		MaxPerLook: c.MaxPerLook, Observe: c.Observe(), EnforceSpread: c.EnforceSpread, Waive: c.Waive(),
 		NeedAPI: c.Kubeconfig != config.None && c.APIUnreachable != config.UnreachableIgnore,
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper"
 	"github.com/orphan-reaper/orphan-reaper/reaper/cni"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/reported"
 	"github.com/orphan-reaper/orphan-reaper/reaper/progress"
 )
 
@@ -154,7 +155,8 @@ func (by Person) Sweep(ctx context.Context, cfg config.Config, version string, o
 	}
 	defer n.Close()
 	return n.Reaper.Sweep(ctx, reaper.SweepOptions{
-		Options: reaper.Options{Only: only, Claims: recentClaims(ctx, cfg, n.Reaper.Clock, o.log)},
+		Options: reaper.Options{Only: only},
+		Read:    func(ctx context.Context) []reported.Claim { return recentClaims(ctx, cfg, n.Reaper.Clock, o.log) },
 		NoWait:  noWait,
 		Progress: func(rep reaper.Report, wait time.Duration) {
 			work.Begin("waiting until "+rep.Look.At.Wall.Add(wait).UTC().Format(time.TimeOnly)+" UTC", "", 0)

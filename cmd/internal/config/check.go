@@ -69,9 +69,6 @@ func (c *Config) checkNumbers(p *problems) {
 	if c.Confirm == 0 && c.Hold != 0 {
 		p.add("confirm", "0s works only with --hold 0s") // for tests and demos
 	}
-	if c.HoldReported == 0 && c.Hold != 0 {
-		p.add("hold_reported", "0s works only with --hold 0s")
-	}
 	if c.MaxPerLook < 0 {
 		p.add("max_per_look", "%d is negative; 0 is no limit", c.MaxPerLook)
 	}

@@ -23,16 +23,16 @@ const (
 // Config is the configuration of one call: the defaults, the configuration file over them, the flags over both. It
 // holds no secrets. The table Settings describes each value.
 type Config struct {
-	RootDir, QuarantineDir, StateDir               string
-	Mode                                           string // modeObserve or ModeEnforce
-	EnforceSpread                                  time.Duration
-	Hold, HoldReported, Settle, Confirm, Retention time.Duration
-	MaxPerLook                                     int
-	LogSources                                     []string // auto alone, or journald and file in any order
-	JournalUnits, LogFiles                         []string
-	RuntimeEndpoint                                string // auto, none or unix:///PATH
-	NodeNamespaces                                 string // auto or self
-	NodeRoot, CgroupRoot                           string
+	RootDir, QuarantineDir, StateDir string
+	Mode                             string // modeObserve or ModeEnforce
+	EnforceSpread                    time.Duration
+	Hold, Confirm, Retention         time.Duration
+	MaxPerLook                       int
+	LogSources                       []string // auto alone, or journald and file in any order
+	JournalUnits, LogFiles           []string
+	RuntimeEndpoint                  string // auto, none or unix:///PATH
+	NodeNamespaces                   string // auto or self
+	NodeRoot, CgroupRoot             string
 	// KubeletTokenFile and the next three are none or a path, each. The key may be in the certificate's file.
 	KubeletTokenFile, KubeletClientCertificate, KubeletClientKey string
 	Kubeconfig                                                   string
@@ -70,8 +70,7 @@ func (c Config) Begins() string {
 	if c.Observe() {
 		return "changes nothing (mode observe); orphan-reaper scan shows what mode: enforce would remove"
 	}
-	text := "enforces: it moves pods that were seen dead for hold (" + human.Span(c.Hold) + "), or hold_reported (" + human.Span(min(c.HoldReported, c.Hold)) +
-		"); what a sweep or mode observe saw before its start counts"
+	text := "enforces: it moves pods that were seen dead for hold (" + human.Span(c.Hold) + ") and that the kubelet reports; what a sweep or mode observe saw before its start counts"
 	if c.EnforceSpread > 0 {
 		text += "; if it has only observed so far, it waits a random part of " + human.Span(c.EnforceSpread) + " first (enforce_spread)"
 	}

@@ -47,7 +47,7 @@ func TestPrecedence(t *testing.T) {
 		{"confirm", "3m", c.File + ":3"},
 		{"log_files", "/a,/b", c.File + ":4"},
 		{"max_per_look", "7", c.File + ":5"},
-		{"settle", "5m", "default"},
+		{"retention", "24h", "default"},
 		{"root_dir", "/data/kubelet", "discovered: kubelet, PID 812"},
 		{"quarantine_dir", "/data/kubelet/orphan-reaper", "default, below root_dir"},
 		{"journal_units", "a.service,b.service", "flag --journal-unit"},
@@ -147,7 +147,7 @@ func TestBadFile(t *testing.T) {
 // TestGoodFile checks texts that must be accepted.
 func TestGoodFile(t *testing.T) {
 	for _, text := range []string{
-		"", "# nothing\n", "---\nhold: 5m\n", "hold: 0\nconfirm: 0\n", "hold: 0s\nconfirm: 0s\n", "hold: &d 5m\nsettle: *d\n",
+		"", "# nothing\n", "---\nhold: 5m\n", "hold: 0\nconfirm: 0\n", "hold: 0s\nconfirm: 0s\n", "hold: &d 5m\nconfirm: *d\n",
 		"runtime_endpoint: none\nnode_namespaces: self\n", "runtime_endpoint: unix:///run/x.sock\n", "metrics_file: none\n",
 		"metrics_file: /var/lib/node/x.prom\n", "log_sources: [file, journald]\n", "hold: 5m\r\nmode: observe\r\n", "log_sources: [file]\njournal_units: []\n",
 		"web: {listen_addresses: [systemd, ':9477', '127.0.0.1:9477', '[::1]:9477', 'localhost:9477', '[192.0.2.1]:9477'], config_file: /w.yaml}\n",
@@ -281,7 +281,7 @@ func TestCommandLine(t *testing.T) {
 	set := pflag.NewFlagSet("", pflag.ContinueOnError)
 	AddFlags(set, in.Given)
 	if err := set.Parse([]string{
-		"--metrics-file", "none", "--log-level", "debug", "--log-format", "json", "--hold", "3s", "--hold", "1s", "--mode", "enforce", "--settle", "300s",
+		"--metrics-file", "none", "--log-level", "debug", "--log-format", "json", "--hold", "3s", "--hold", "1s", "--mode", "enforce", "--confirm", "300s",
 		"--runtime-endpoint", "none", "--log-file", "a", "--log-file", "/b b", "--state-dir", "../state", "--web-listen-address", "systemd",
 		"--retention", "60m", "--cgroup-root", "/cg", "--root-dir", "/var/lib/kubelet",
 	}); err != nil {

@@ -163,8 +163,6 @@ func sentence(p *summary.Pod, recent bool) string {
 		return "Its directory is gone. The kubelet has nothing to complain of any more."
 	case p.Fate != summary.Goes && p.Fate != summary.Stopped:
 		return BriefOf(mainReason(p)).Means
-	case p.Cleaned():
-		return "Ended, being cleaned up by the kubelet."
 	case len(p.Verdict.Leaves) > 0:
 		return "Dead, but its volume's directory is not empty, and the kubelet cannot remove it."
 	}
@@ -231,8 +229,8 @@ func (v *Doctor) missing() {
 	for i, f := range []struct {
 		what string
 		fact policy.Fact
-	}{{"kubelet", n.Kubelet}, {"container runtime", n.RuntimeLists}, {"pod network", n.Network}, {"this node", n.MayEnforce}, {"settings", n.Agrees}} {
-		waived := v.c.Rules.Waive && i < 3
+	}{{"kubelet", n.Kubelet}, {"container runtime", n.RuntimeLists}, {"this node", n.MayEnforce}, {"settings", n.Agrees}} {
+		waived := v.c.Rules.Waive && i < 2
 		if v.Looked && f.fact.Truth != policy.Yes && !waived {
 			add(f.what + ": " + f.fact.Detail)
 		}

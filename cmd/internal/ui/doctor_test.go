@@ -29,7 +29,6 @@ func doctorScreen(t *testing.T, change func(*summary.Case)) (Doctor, string) {
 // healthyNode is a node with a daemon and one living pod.
 func healthyNode() summary.Case {
 	r := only(busyReport(), uidAlive)
-	r.Look.Node.Network = policy.Fact{Truth: policy.Yes}
 	return summary.Case{
 		Root:    true,
 		Sources: []summary.Source{{Name: "journald", Read: true, Since: screenNow.Add(-24 * time.Hour)}},

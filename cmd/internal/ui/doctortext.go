@@ -180,9 +180,6 @@ func (p doctorPrinter) removal(v *Doctor) {
 	}
 	p.Heading("What is removed automatically")
 	text := eligible + "."
-	if v.now.Sub(v.Daemon.Since) < time.Hour && v.sumOf(func(p *complainedPod) bool { return p.Fate == summary.Goes }).pods > 1 {
-		text += " After its start the daemon moves one pod, and the others once that one has shown no sign of life in quarantine."
-	}
 	if from := v.Daemon.EnforcesFrom; !from.IsZero() {
 		text += " The daemon enforces from " + human.Clock(from, v.now) + " (enforce_spread)."
 	}

@@ -119,9 +119,6 @@ func (x explainer) sandbox(s policy.Sandbox) string {
 	if !s.Created.IsZero() {
 		text += ", " + human.Age(x.c.Now.Wall.Sub(s.Created)) + " old"
 	}
-	if s.Busy {
-		text += ", with a container that has not exited"
-	}
 	return text
 }
 
@@ -129,8 +126,6 @@ func (x explainer) sandbox(s policy.Sandbox) string {
 func (x explainer) summary(pod *podView) string {
 	sweep := sweepCommand + " " + pod.UID
 	switch {
-	case pod.ended():
-		return "Nothing of this pod runs, and the runtime still has it, as it has a pod that has completed. It is left alone."
 	case pod.outlook() == policy.OutlookAlive:
 		return "This pod lives. It is left alone."
 	case pod.Verdict == policy.Reap && pod.Parked:
@@ -144,6 +139,8 @@ func (x explainer) summary(pod *podView) string {
 		return "Not yet. " + x.remover.After(Ends(pod.Why), sweep)
 	case pod.Verdict == policy.Wait:
 		return "Not yet. " + cmp.Or(x.remover.Later(sweep), "The reasons end by themselves.")
+	case pod.outlook() == policy.OutlookQuiet && slices.Contains(pod.Reasons, policy.ReasonNotReported):
+		return "Kept until the kubelet reports it: only that releases a pod."
 	case pod.outlook() == policy.OutlookQuiet:
 		return "Kept, as an operator asked."
 	}
@@ -230,7 +227,6 @@ func (x explainer) facts(pod *podView) {
 		}{
 			{"kubelet", n.Kubelet},
 			{"runtime_lists", n.RuntimeLists},
-			{"network_ready", n.Network},
 			{"may_enforce", n.MayEnforce},
 			{"agrees", n.Agrees},
 			{"openat2", n.Openat2},

@@ -25,23 +25,15 @@ type ReasonText struct {
 var Reasons = []ReasonText{
 	{
 		Reason: policy.ReasonSandbox,
-		Means:  "The container runtime still lists a sandbox of this pod. If the sandbox has stopped and nothing else shows the pod, the pod has ended.",
+		Means:  "The container runtime has a ready sandbox of this pod.",
 		Todo:   "Nothing, while the pod runs. If the pod should be gone, `crictl stopp` and `crictl rmp` remove the sandbox.",
 		Look:   []string{"{crictl} pods --label io.kubernetes.pod.uid={uid}"},
 	},
 	{
 		Reason: policy.ReasonContainer,
-		Means:  "The container runtime still lists a container of this pod.",
+		Means:  "The container runtime has a container of this pod that has not exited.",
 		Todo:   "Nothing, while the pod runs. If the pod should be gone, `crictl rm` removes the container.",
 		Look:   []string{"{crictl} ps --all --label io.kubernetes.pod.uid={uid}"},
-	},
-	{
-		Reason: policy.ReasonSandboxOrphaned,
-		Means: "The container runtime keeps a stopped sandbox of a pod that no other source shows any more. The sandbox keeps the " +
-			"pod's directory, and most likely an IP address.",
-		Todo: "Find out why it stays: the runtime's log shows why StopPodSandbox failed, mostly because of the CNI plugin. `crictl " +
-			"stopp` and `crictl rmp` remove the sandbox, which runs CNI DEL.",
-		Then: []string{"{crictl} stopp {sandbox} && {crictl} rmp {sandbox}"},
 	},
 	{
 		Reason: policy.ReasonTerminating,
@@ -105,20 +97,6 @@ var Reasons = []ReasonText{
 		Look: []string{"grep -c {uid} {file}"},
 	},
 	{
-		Reason: policy.ReasonPodLogs,
-		Means:  "The kubelet keeps the log directory of this pod. It removes that directory within a minute after it has released the pod.",
-		Todo: "Nothing, while the pod is wanted. If it is not, the kubelet's log has the cause: Failed to remove pod logs " +
-			"directory.",
-		Look: []string{"journalctl _COMM=kubelet --since=-1h --grep {uid}"},
-	},
-	{
-		Reason: policy.ReasonPodResources,
-		Means:  "The kubelet's pod-resources socket lists a pod of this name, and no other pod of this name is known.",
-		Todo: "Nothing, while the pod is wanted. If it should be gone, delete it at the API server. Of a static pod, move the " +
-			"manifest away.",
-		Look: []string{"kubectl --namespace {namespace} get pod {name} -o wide"},
-	},
-	{
 		Reason: policy.ReasonKubeletLists,
 		Means:  "The kubelet's own list has this pod. It lists the pods that the kubelet wants or runs.",
 		Todo: "Nothing, while the pod is wanted. If it should be gone, delete it at the API server. Of a static pod, move the " +
@@ -155,17 +133,22 @@ var Reasons = []ReasonText{
 	},
 	{
 		Reason: policy.ReasonKubeletUnknown,
-		Means: "Nothing shows that the kubelet has released this pod. The kubelet has not reported it as an orphan, and no complete " +
-			"list of pods omits it.",
-		Todo: "If this lasts longer than ten minutes, check that a kubelet runs and that its log arrives: JSON lines in a file do not count. " +
-			"orphan-reaper parse shows what it reads in the log.",
-		Look: []string{"journalctl _COMM=kubelet --since=-1h --grep {uid}"},
+		Means:  "It is not known that a kubelet runs, or which.",
+		Todo:   "Check that a kubelet runs. The fact names what could not be read.",
+		Look:   []string{"systemctl status kubelet"},
+	},
+	{
+		Reason: policy.ReasonNotReported,
+		Means: "The kubelet that runs now has not reported this pod as an orphan in the last 30 seconds. Only its report releases a pod. It " +
+			"reports one orphan at a time, and none of the pods that it knows or that have a mount.",
+		Todo: "Nothing, if the kubelet still knows the pod, or reports another one first. If the kubelet reports this one, check that its log " +
+			"arrives: JSON lines in a file do not count. orphan-reaper parse shows what it reads in the log.",
+		Look: []string{"journalctl _COMM=kubelet --since=-1m --grep {uid}"},
 	},
 	{
 		Reason: policy.ReasonKubeletStarting,
-		Means: "The kubelet has not run for the time of --settle. After a restart, living pods look dead until the kubelet's sources are " +
-			"ready.",
-		Todo: "Nothing: it ends by itself.",
+		Means:  "The kubelet has restarted since the pod was moved to quarantine, so the pod is put back.",
+		Todo:   "Nothing: it ends by itself.",
 	},
 	{
 		Reason: policy.ReasonRuntimeUnknown,
@@ -252,7 +235,7 @@ var Reasons = []ReasonText{
 	},
 	{
 		Reason: policy.ReasonLimit,
-		Means:  "The pod's turn comes later. --max-per-look is reached, or the first pod after a start has to be confirmed before the others are moved.",
+		Means:  "The pod's turn comes later: --max-per-look is reached.",
 		Todo:   "Nothing: it ends by itself.",
 	},
 	{

@@ -146,11 +146,8 @@ func TestCommands(t *testing.T) {
 		StateFiles: []policy.StateFile{{Name: "allocated_pods_state"}, {Name: "/var/lib/x/y z"}},
 	}
 	for reason, want := range map[policy.Reason][]string{
-		policy.ReasonMounted: {"grep " + commandUID + " /proc/[0-9]*/mountinfo", e.Unmount},
-		policy.ReasonSandbox: {"crictl -r unix:///run/containerd/containerd.sock pods --label io.kubernetes.pod.uid=" + commandUID},
-		policy.ReasonSandboxOrphaned: {
-			"crictl -r unix:///run/containerd/containerd.sock stopp 0af1 && crictl -r unix:///run/containerd/containerd.sock rmp 0af1",
-		},
+		policy.ReasonMounted:     {"grep " + commandUID + " /proc/[0-9]*/mountinfo", e.Unmount},
+		policy.ReasonSandbox:     {"crictl -r unix:///run/containerd/containerd.sock pods --label io.kubernetes.pod.uid=" + commandUID},
 		policy.ReasonStaged:      {"kubectl get csinode n1 -o jsonpath='{.spec.drivers[*].name}' | grep -F ebs.csi.aws.com"},
 		policy.ReasonAPILists:    {"kubectl --namespace shop get pod cart-0 -o wide"},
 		policy.ReasonKubeletFile: {"grep -c " + commandUID + " /var/lib/kubelet/allocated_pods_state", "grep -c " + commandUID + " '/var/lib/x/y z'"},

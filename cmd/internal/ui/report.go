@@ -89,7 +89,6 @@ type nodeView struct {
 	Kubelet      policy.Fact `json:"kubelet"`
 	KubeletPID   int         `json:"kubelet_pid,omitempty"`
 	RuntimeLists policy.Fact `json:"runtime_lists"`
-	Network      policy.Fact `json:"network_ready"`
 	MayEnforce   policy.Fact `json:"may_enforce"`
 	Agrees       policy.Fact `json:"agrees"`
 	policy.Means
@@ -189,7 +188,7 @@ func NewReport(r reaper.Report, c Context, show Show) Report {
 func viewNode(r *reaper.Report) *nodeView {
 	n := r.Look.Node
 	v := &nodeView{
-		Kubelet: n.Kubelet, KubeletPID: n.KubeletID.PID, RuntimeLists: n.RuntimeLists, Network: n.Network, MayEnforce: n.MayEnforce, Agrees: n.Agrees, Means: r.Means,
+		Kubelet: n.Kubelet, KubeletPID: n.KubeletID.PID, RuntimeLists: n.RuntimeLists, MayEnforce: n.MayEnforce, Agrees: n.Agrees, Means: r.Means,
 		Gauges: n.Gauges, Pods: summary.CountPods(&r.Look, r.Pods),
 	}
 	for p := range policy.At(r.Pods, policy.InPlace) {
@@ -204,14 +203,6 @@ func viewNode(r *reaper.Report) *nodeView {
 }
 
 func (v *podView) outlook() policy.Outlook { return policy.OutlookOf(v.Verdict, v.Why) }
-
-// ended reports whether the pod is kept only because the runtime still has it, with a stopped sandbox and exited containers.
-func (v *podView) ended() bool {
-	shows := func(r policy.Reason) bool {
-		return r != policy.ReasonSandbox && r != policy.ReasonContainer && r.Outlook() == policy.OutlookAlive
-	}
-	return v.outlook() == policy.OutlookAlive && v.evidence.Stopped() && !slices.ContainsFunc(v.Reasons, shows)
-}
 
 func (v *podView) title() string {
 	if v.UID == "" {
@@ -251,10 +242,8 @@ func (v *Report) shown() []podView {
 	return slices.Concat(v.Pods, slices.DeleteFunc(slices.Clone(v.RuntimeOnly), live))
 }
 
-// lists reports whether the table lists a pod. Like the living, pods that have ended are only counted.
-func (v *Report) lists(pod *podView) bool {
-	return v.listsWord(v.word(pod)) && (!pod.ended() || v.listsEnded())
-}
+// lists reports whether the table lists a pod.
+func (v *Report) lists(pod *podView) bool { return v.listsWord(v.word(pod)) }
 
 // listsWord reports whether the table lists pods and files of this word.
 func (v *Report) listsWord(word string) bool {
@@ -263,8 +252,6 @@ func (v *Report) listsWord(word string) bool {
 	}
 	return v.show.All || word != wordAlive
 }
-
-func (v *Report) listsEnded() bool { return v.show.All || v.show.Verdict == string(policy.Keep) }
 
 // narrow drops pods that were not requested and that no sweep acted on. It adds an error for each requested pod that does not
 // exist.

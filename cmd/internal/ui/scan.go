@@ -82,7 +82,7 @@ func orderOf(word string) int {
 
 // verdictOf returns a pod's verdict, or wordAlive if it lives.
 func verdictOf(pod *podView) string {
-	if pod.outlook() == policy.OutlookAlive && !pod.ended() {
+	if pod.outlook() == policy.OutlookAlive {
 		return wordAlive
 	}
 	return string(pod.Verdict)
@@ -164,13 +164,9 @@ func (p *Printer) sums(v *Report, shown []podView) {
 		bytes   int64
 		partial bool
 	}
-	sums, person, ended := map[string]sum{}, 0, 0
+	sums, person := map[string]sum{}, 0
 	for i := range shown {
 		pod := &shown[i]
-		if pod.ended() {
-			ended++
-			continue
-		}
 		s := sums[v.word(pod)]
 		sums[v.word(pod)] = sum{s.pods + 1, s.bytes + total(pod.Residue).Bytes, s.partial || partial(pod.Residue)}
 		if pod.outlook() == policy.OutlookPerson {
@@ -192,7 +188,7 @@ func (p *Printer) sums(v *Report, shown []podView) {
 	if person > 0 {
 		parts = append(parts, human.Verb(person, "needs", "need")+" you")
 	}
-	switch dead := len(shown) - ended - sums[wordAlive].pods; {
+	switch dead := len(shown) - sums[wordAlive].pods; {
 	case len(shown) == 0 && len(v.show.Only) > 0: // the errors name them
 	case len(shown) == 0:
 		p.Printf("No pod directories.\n")
@@ -205,13 +201,12 @@ func (p *Printer) sums(v *Report, shown []podView) {
 		p.Para("", text)
 	}
 	p.unlisted(sums[wordAlive].pods, v.listsWord(wordAlive), "lives", "live")
-	p.unlisted(ended, v.listsEnded(), "that has ended stays in the runtime", "that have ended stay in the runtime")
 	if text := quarantined(v.Quarantine, v.unlisted); text != "" && !v.show.Swept {
 		p.Para("", text)
 	}
 }
 
-// unlisted writes the number of pods that live or have ended, and whether the table lists them.
+// unlisted writes the number of pods that live, and whether the table lists them.
 func (p *Printer) unlisted(n int, listed bool, one, many string) {
 	if n == 0 {
 		return

@@ -13,6 +13,7 @@ import (
 type Sighting struct {
 	Line      int            `json:"line"`
 	UID       parsers.PodUID `json:"uid"`
+	Kind      parsers.Kind   `json:"kind,omitempty"`
 	Reason    parsers.Report `json:"reason"`
 	Count     *int           `json:"count"`
 	Transport string         `json:"transport"`
@@ -26,7 +27,7 @@ type Sighting struct {
 
 // NewSighting converts a sighting for display. file is empty if there is only one.
 func NewSighting(s parsers.Sighting, line int, file string) Sighting {
-	v := Sighting{Line: line, UID: s.UID, Reason: s.Report, Transport: s.Transport, Program: s.Program, Leaf: s.Leaf, File: file}
+	v := Sighting{Line: line, UID: s.UID, Kind: s.Kind, Reason: s.Report, Transport: s.Transport, Program: s.Program, Leaf: s.Leaf, File: file}
 	if s.Count != parsers.NoCount {
 		v.Count = &s.Count
 	}

@@ -325,8 +325,6 @@ func TestSchema(t *testing.T) {
 		"extraArgs[0]=--hold=0h0m":                "/extraArgs/0",
 		"extraArgs[0]=--hold=1ns":                 "/extraArgs/0",
 		"extraArgs[0]=--hold=0.001m":              "/extraArgs/0",
-		"extraArgs[0]=--settle=0s":                "/extraArgs/0",
-		"extraArgs[0]=--settle=10ms":              "/extraArgs/0",
 		"extraArgs[0]=--confirm=0s":               "/extraArgs/0",
 		"extraArgs[0]=--api-unreachable=ignore":   "/extraArgs/0",
 		"maxUnavailable=0":                        "/maxUnavailable",
@@ -359,7 +357,7 @@ func TestSchema(t *testing.T) {
 			t.Errorf("%s: %v", set, err)
 		}
 	}
-	for _, flag := range []string{"--hold=30m", "--hold=1h30m0s", "--settle=5m0s", "--confirm=1h", "--api-unreachable=keep", "--retention=48h"} {
+	for _, flag := range []string{"--hold=30m", "--hold=1h30m0s", "--confirm=1h", "--api-unreachable=keep", "--retention=48h"} {
 		if _, err := template(t, "--set", "extraArgs[0]="+flag); err != nil {
 			t.Errorf("%s: %v", flag, err)
 		}

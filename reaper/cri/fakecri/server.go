@@ -63,7 +63,6 @@ type Server struct {
 	faults     [numCalls]Fault
 	calls      [numCalls]int
 	filtered   bool
-	network    string // why the pods' network is not ready, "" if it is
 	info       map[string]map[string]string
 }
 
@@ -121,13 +120,6 @@ func (s *Server) SetPods(pods ...Pod) {
 	}
 	s.SetSandboxes(sandboxes...)
 	s.SetContainers(containers...)
-}
-
-// SetNetwork sets why the pods' network is not ready; "", as at the start, makes it ready.
-func (s *Server) SetNetwork(why string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.network = why
 }
 
 // SetFault sets how the call fails from now on; the zero Fault ends that.

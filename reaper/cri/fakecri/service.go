@@ -69,7 +69,6 @@ func (s *Server) listContainers(r *runtimeapi.ListContainersRequest) (*runtimeap
 func (s *Server) status(*runtimeapi.StatusRequest) (*runtimeapi.StatusResponse, error) {
 	return &runtimeapi.StatusResponse{Status: &runtimeapi.RuntimeStatus{Conditions: []*runtimeapi.RuntimeCondition{
 		{Type: runtimeapi.RuntimeReady, Status: true},
-		{Type: runtimeapi.NetworkReady, Status: s.network == "", Reason: "NetworkPluginNotReady", Message: s.network},
 	}}}, nil
 }
 

@@ -20,13 +20,7 @@ func (d *Ruling) assemble(c Case) {
 		}
 	}
 	look.Pods, look.RuntimeOnly, look.Parked, look.Resting = nil, nil, nil, nil
-	if down := look.Node.Network.Truth != policy.Yes; !c.Rules.Waive {
-		if down || m.NetworkLost { // the first look that sees it ready does not show since when it is
-			m.NetworkDown = look.At
-		}
-		m.NetworkLost = down
-	}
-	m.Pressed, look.Node.NetworkDown = look.Node.Pressed(), m.NetworkDown
+	m.Pressed = look.Node.Pressed()
 	d.addClaims(c)
 	d.addNames(c)
 	d.addStateFiles(c)
@@ -40,8 +34,6 @@ func (d *Ruling) assemble(c Case) {
 		e := &d.Pods[i].Evidence
 		if d.Pods[i].Stage < policy.InQuarantine {
 			m.Log.Complete(e, look.Node, look.At)
-			e.Facts[policy.FactPodResources] = look.ListedByName(e)
-			policy.DoubtAnyNamed(e, look.Node, c.Rules, look.At)
 			addRestored(e, restored[e.UID])
 		} else if state := c.Entries[e.Entry]; state != nil {
 			completeEntry(e, &m.Log, look, state)

@@ -61,7 +61,7 @@ func TestRememberedNameOfStaticPod(t *testing.T) {
 		e.Facts[policy.FactStaticPod] = manifests.Fact(&e, nil) // as the probe sets it without the name
 		look := policy.Look{At: p.Now, Node: p.Node, Pods: []policy.Evidence{e}, Manifests: manifests}
 		m := Memory{Holds: map[parsers.PodUID]policy.Hold{uid: p.Hold}, Names: tc.remembered}
-		m.Log = reported.Log{Kubelet: p.Node.KubeletID, BootID: p.Now.BootID, Named: map[parsers.PodUID]bool{uid: true}}
+		m.Log = reported.Log{Kubelet: p.Node.KubeletID, BootID: p.Now.BootID, Named: map[parsers.PodUID]policy.Instant{uid: p.Now}}
 		if v := Decide(Case{Look: look, Memory: m, Rules: p.Rules}).Pods[0]; v.Decision != tc.want || v.For(policy.ReasonStaticPod) != (tc.want == policy.Keep) {
 			t.Errorf("%s: %s %v, want %s", name, v.Decision, v.Why, tc.want)
 		}

@@ -2,7 +2,6 @@ package decide
 
 import (
 	"maps"
-	"slices"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
@@ -18,7 +17,7 @@ type Case struct {
 	Breaker bool                          // the ledger's: enforcing has stopped, and no operator has resumed removals
 	Rules   policy.Rules
 	Only    bool // only some pods were asked for: what is known of the others stays
-	DryRun  bool // the slow start is left out, so that the plan shows all that would go in the end
+	DryRun  bool // nothing is tried
 }
 
 // InWork lists the quarantine entries that a pass may take further, and those that rest, whose pods may live again.
@@ -45,8 +44,7 @@ type Ruling struct {
 func Decide(c Case) Ruling {
 	d := Ruling{Look: c.Look, Memory: c.Memory.copied(len(c.Claims) > 0)}
 	d.assemble(c)
-	permit, g := d.planEntries(c, d.judge(c))
-	d.plan(c, permit, g)
+	d.plan(c, d.planEntries(c, d.judge(c)))
 	d.remember(c)
 	return d
 }
@@ -74,46 +72,24 @@ func (d *Ruling) judge(c Case) map[*policy.Judged]*policy.Action {
 	return todo
 }
 
-// planEntries plans what is done with the entries, and returns what that means for what may be moved.
-func (d *Ruling) planEntries(c Case, todo map[*policy.Judged]*policy.Action) (policy.Permit, pace) {
-	m, at := &d.Memory, d.Look.At
-	g := pace{proven: m.Proven || c.DryRun}
-	for _, e := range c.Entries { // those whose outcome could not be written
-		if e.Phase == policy.PhaseParking || e.Phase == policy.PhaseClearing {
-			g.inWork++
-		}
-	}
+// planEntries plans what is done with the entries, and returns the permit.
+func (d *Ruling) planEntries(c Case, todo map[*policy.Judged]*policy.Action) policy.Permit {
 	permit := policy.Standing{Node: d.Look.Node, Breaker: c.Breaker || d.Plan.Breaker != nil, Rules: c.Rules}.Gate()
 	for p := range policy.At(d.Pods, policy.InQuarantine) {
-		if state := c.Entries[p.Entry]; state != nil {
-			returns := p.Decision == policy.Return && m.parked[p.Entry] // it may be refused, and it proves nothing
-			if state.Phase == policy.PhaseParked && (returns || p.Unproven()) {
-				g.inWork++
-			}
-			if m.parked[p.Entry] && p.OnlyConfirms() {
-				since, ok := at.Since(state.Parked.At)
-				g.quiet = g.quiet || ok && c.Rules.HoldReported > 0 && since >= c.Rules.HoldReported
-			}
-		}
 		p.Gate(permit)
 		a := todo[p]
 		if a != nil && c.DryRun {
 			p.Refuse(c.Entries[p.Entry].Failed)
 		}
 		switch {
-		case a == nil || p.Decision == policy.Wait || p.Decision == policy.Keep || !permit.Allows(*a) || m.TooSoon(a.Entry, at):
+		case a == nil || p.Decision == policy.Wait || p.Decision == policy.Keep || !permit.Allows(*a) || d.Memory.TooSoon(a.Entry, d.Look.At):
 		case a.Removes():
 			d.Plan.Remove = append(d.Plan.Remove, *a)
 		default:
 			d.Plan.Undo = append(d.Plan.Undo, *a)
 		}
 	}
-	if d.Plan.Proving = !m.Proven && slices.ContainsFunc(d.Plan.Remove, m.proves); d.Plan.Proving {
-		// The first pod is confirmed by what this look saw. The rest may follow at once, unless its
-		// strip is put off or refused: the loop asks Memory.Proven before it moves any.
-		g.proven, g.inWork = true, 0
-	}
-	return permit, g
+	return permit
 }
 
 // noteLife plans what follows if a pod lives whose entry is in quarantine: the entry stays there unless it was cleared a
@@ -134,13 +110,10 @@ func (d *Ruling) noteLife(c Case, p *policy.Judged, state *policy.EntryState) {
 }
 
 // plan plans what to park and to clear.
-func (d *Ruling) plan(c Case, permit policy.Permit, g pace) {
+func (d *Ruling) plan(c Case, permit policy.Permit) {
 	d.Memory.backOff(c, d.Pods)
-	if !c.DryRun {
-		g.inWork += d.Memory.unfinished(d.Pods, d.Look.At, c.Only)
-	}
 	given := map[string]bool{}
-	d.Plan.Moves = moves(d.Pods, permit, g, c.Rules, func(uid parsers.PodUID, kind policy.ActionKind) string {
+	d.Plan.Moves = moves(d.Pods, permit, c.Rules, func(uid parsers.PodUID, kind policy.ActionKind) string {
 		name := freeEntry(uid, kind, d.Look.At.Wall.Unix(), func(name string) bool { return c.Entries[name] != nil || given[name] })
 		given[name] = true
 		return name

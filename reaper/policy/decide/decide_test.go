@@ -127,8 +127,6 @@ func (p *play) setRules(t *testing.T, f []string) {
 	switch f[1] {
 	case "hold":
 		p.Rules.Hold = durationOf(t, f[2])
-	case "hold_reported":
-		p.Rules.HoldReported = durationOf(t, f[2])
 	case "observe":
 		p.Rules.Observe = true
 	case "most":
@@ -191,16 +189,12 @@ func (p *play) look(t *testing.T) {
 	}
 	p.memory.Log = reported.Log{
 		Kubelet: p.Node.KubeletID, BootID: p.Now.BootID,
-		Named: map[parsers.PodUID]bool{}, Teardowns: map[parsers.PodUID]reported.Teardown{},
-		NamedAt: map[parsers.PodUID]policy.Instant{},
+		Named: map[parsers.PodUID]policy.Instant{}, Teardowns: map[parsers.PodUID]reported.Teardown{},
 	}
 	for pod := range p.pods {
 		uid := uidOf(pod)
-		if p.memory.Log.Named[uid] = !p.held[uid]; p.named != nil {
-			p.memory.Log.Named[uid] = slices.Contains(p.named, pod)
-		}
-		if p.memory.Log.Named[uid] {
-			p.memory.Log.NamedAt[uid] = p.Now
+		if p.named == nil && !p.held[uid] || slices.Contains(p.named, pod) {
+			p.memory.Log.Named[uid] = p.Now
 		}
 		if p.held[uid] {
 			p.memory.Log.Teardowns[uid] = reported.Teardown{At: p.Now, Volumes: map[string]policy.VolumeTeardown{"vol": {At: p.Now, Leaf: testkit.Leaf}}}
@@ -256,9 +250,6 @@ func (p *play) carryOut(plan Plan) (outs []policy.Outcome) {
 	}
 	outs = append(outs, p.execute(policy.Batch{Actions: plan.Undo})...)
 	outs = append(outs, p.execute(policy.Batch{Actions: plan.Remove}.Unmounted(mounts))...)
-	if plan.Proving && !p.memory.Proven {
-		return outs
-	}
 	moved := p.execute(policy.Batch{Actions: plan.Moves})
 	outs = append(outs, moved...)
 	var answers []policy.Evidence
@@ -346,15 +337,16 @@ func TestSameRuling(t *testing.T) {
 		c.Entries[entry] = &policy.EntryState{Entry: entry, UID: s.Pod.UID, PodName: entry, Phase: policy.PhaseGone, Restored: true}
 	}
 	c.Look.Pods = []policy.Evidence{s.Pod}
-	kubelet := reported.Log{Kubelet: s.Node.KubeletID, BootID: s.Now.BootID, Named: map[parsers.PodUID]bool{}, NamedAt: map[parsers.PodUID]policy.Instant{}}
+	kubelet := reported.Log{Kubelet: s.Node.KubeletID, BootID: s.Now.BootID, Named: map[parsers.PodUID]policy.Instant{}}
 	for i := range reported.MostClaims {
 		uid := uidOf(strconv.Itoa(100 + i))
-		kubelet.Named[uid], kubelet.NamedAt[uid] = true, s.Ago(time.Hour)
+		kubelet.Named[uid] = s.Ago(time.Hour)
 	}
 	c.Memory.Log = kubelet
-	c.Claims = []reported.Claim{{At: s.Now, Sighting: parsers.Sighting{UID: s.Pod.UID, PID: s.Node.KubeletID.PID, Whole: true}}}
+	c.Claims = []reported.Claim{{At: s.Now, Sighting: parsers.Sighting{UID: s.Pod.UID, PID: s.Node.KubeletID.PID, Kind: parsers.KindRemoval, Whole: true}}}
 	want := Decide(c)
-	if want.Pods[0].PodName == "" || want.Memory.Log.Named[uidOf("100")] || !want.Memory.Log.Named[s.Pod.UID] {
+	_, eldest := want.Memory.Log.Named[uidOf("100")]
+	if _, named := want.Memory.Log.Named[s.Pod.UID]; want.Pods[0].PodName == "" || eldest || !named {
 		t.Fatalf("the case has no plan to compare: %+v", want.Plan)
 	}
 	for range 100 {

@@ -1,7 +1,6 @@
 package decide
 
 import (
-	"maps"
 	"slices"
 	"time"
 
@@ -20,11 +19,6 @@ type Memory struct {
 	Names map[parsers.PodUID]policy.PodName `json:"names,omitempty"`
 	// Static are the pods among them that were seen to be static ones.
 	Static map[parsers.PodUID]bool `json:"static,omitempty"`
-	// NetworkDown is until when the pods' network may not have been ready: the last look that saw it so, or the first
-	// after that. NetworkLost is true where the last look saw it so.
-	NetworkDown policy.Instant `json:"network_down,omitzero"`
-	NetworkLost bool           `json:"network_lost,omitempty"`
-
 	// StateFiles has since when looks have seen each of the kubelet's state files that names a pod as it is now.
 	StateFiles map[string]StateFile `json:"state_files,omitempty"`
 
@@ -35,18 +29,11 @@ type Memory struct {
 	Log reported.Log `json:"-"`
 	// Messages counts the lines about each pod, for display. It is saved by itself.
 	Messages reported.Messages `json:"-"`
-	// Proven: since the start one pod was parked and no sign of life came for the confirm time. What an earlier process
-	// parked was judged by its settings.
-	Proven bool `json:"-"`
 	// Pressed is Node.Pressed of the last look.
 	Pressed bool `json:"-"`
 
 	listed map[parsers.PodUID]bool // the pods that the last look has seen
 	stuck  map[string]Refusal      // what lies in quarantine, by entry
-	parked map[string]bool         // entries that were parked since the start
-	// cleared holds the pods of which a leaf was cleared not long ago, and when: their kubelet
-	// has yet to finish.
-	cleared map[parsers.PodUID]time.Duration
 }
 
 // StateFile is a state file of the kubelet as looks have seen it.
@@ -59,7 +46,7 @@ type StateFile struct {
 // ruling is shared.
 func (m *Memory) copied(claims bool) Memory {
 	c := *m
-	c.cleared, c.Messages = maps.Clone(m.cleared), m.Messages.Clone()
+	c.Messages = m.Messages.Clone()
 	if claims {
 		c.Log = m.Log.Clone()
 	}
@@ -113,14 +100,13 @@ func (m *Memory) backOff(c Case, pods []policy.Judged) {
 	}
 }
 
-// Ended records how actions ended: a refused one is not tried at every look, the kubelet finishes a cleared pod, and a
-// stripped one has been confirmed dead.
+// Ended records how actions ended: a refused one is not tried at every look.
 func (m *Memory) Ended(outs []policy.Outcome, now policy.Instant) {
 	if m.stuck == nil {
 		if m.Refused == nil {
 			m.Refused = map[parsers.PodUID]Refusal{}
 		}
-		m.stuck, m.cleared, m.parked = map[string]Refusal{}, map[parsers.PodUID]time.Duration{}, map[string]bool{}
+		m.stuck = map[string]Refusal{}
 	}
 	for _, o := range outs {
 		uid, refused := o.Action.UID, o.Result == policy.Refused || o.Result == policy.Failed
@@ -130,13 +116,11 @@ func (m *Memory) Ended(outs []policy.Outcome, now policy.Instant) {
 		switch o.Action.Kind {
 		case policy.Park:
 			if refused = o.Result == policy.Refused; o.Result == policy.Done {
-				m.parked[o.Action.Entry] = true
 				m.Messages.Moved(uid, true, now)
 			}
 		case policy.Clear:
 			if o.Result == policy.Done {
 				// What appears in the leaf from now on needs a hold of its own.
-				m.cleared[uid] = now.Boot
 				delete(m.Holds, uid)
 				m.Messages.Moved(uid, false, now)
 			}
@@ -154,12 +138,6 @@ func (m *Memory) Ended(outs []policy.Outcome, now policy.Instant) {
 
 // entryEnded records how an action on an entry of the quarantine ended.
 func (m *Memory) entryEnded(o policy.Outcome, refused bool, now policy.Instant) {
-	switch {
-	case o.Action.Kind == policy.PutBack:
-		delete(m.cleared, o.Action.UID)
-	case m.proves(o.Action) && (o.Result == policy.Done || o.Result == policy.Partly):
-		m.Proven = true
-	}
 	if entry := o.Action.Entry; refused {
 		last := retryLast
 		if o.Action.Kind == policy.PutBack {
@@ -168,37 +146,14 @@ func (m *Memory) entryEnded(o policy.Outcome, refused bool, now policy.Instant) 
 		m.stuck[entry] = m.stuck[entry].again(retryStuck, last, nil, now.Boot)
 	} else {
 		delete(m.stuck, entry)
-		delete(m.parked, entry)
 	}
-}
-
-// proves reports whether a pod proves dead by the action: it was parked since the start, and confirmed.
-func (m *Memory) proves(a policy.Action) bool { return a.Kind == policy.Strip && m.parked[a.Entry] }
-
-// kubeletFinishes is how long a pod whose leaf was cleared counts as not yet proven: the kubelet tries again within 2 min
-// 2 s.
-const kubeletFinishes = 5 * time.Minute
-
-// unfinished counts the pods of which a leaf was cleared and that the kubelet still holds.
-func (m *Memory) unfinished(pods []policy.Judged, now policy.Instant, only bool) int {
-	held := map[parsers.PodUID]bool{}
-	for p := range policy.At(pods, policy.InPlace) {
-		held[p.UID] = p.For(policy.ReasonKubeletHolds)
-	}
-	for uid, at := range m.cleared {
-		holds, seen := held[uid]
-		if now.Boot-at >= kubeletFinishes || seen && !holds || !seen && !only {
-			delete(m.cleared, uid)
-		}
-	}
-	return len(m.cleared)
 }
 
 // News reports whether to record why a pod is kept or waits, and returns the text by which to remember that: each set of
-// reasons is recorded once. A pod that plainly lives is recorded only if the log named it, the slow start never.
+// reasons is recorded once. A pod that plainly lives, or that only waits for a report, is recorded only if the log named it, the limit of a look never.
 func (m *Memory) News(p *policy.Judged, named bool) (string, bool) {
 	last, known := m.Recorded[p.UID]
 	now := p.Signature()
-	silent := p.UID == "" || !known && p.Living() && !named || p.Goes() || p.For(policy.ReasonLimit)
+	silent := p.UID == "" || !known && (p.Living() || p.OnlyUnreported()) && !named || p.Goes() || p.For(policy.ReasonLimit)
 	return now, !silent && now != last
 }

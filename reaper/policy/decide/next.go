@@ -18,7 +18,6 @@ const (
 type schedule struct {
 	*Ruling
 	outs    []policy.Outcome
-	entries []policy.EntryState
 	next    time.Duration
 	pending bool
 }
@@ -31,11 +30,9 @@ func (s *schedule) soon(d time.Duration, waiting bool) {
 // Next returns after how long to look again if nothing asks for a look before, and whether that can take a pod further.
 // outs are how the plan's actions ended, entries what is in quarantine now.
 func (d *Ruling) Next(outs []policy.Outcome, entries []policy.EntryState, r policy.Rules, now policy.Instant) (time.Duration, bool) {
-	s := &schedule{Ruling: d, outs: outs, entries: entries, next: lookRarely}
-	limited := false
+	s := &schedule{Ruling: d, outs: outs, next: lookRarely}
 	for p := range policy.At(d.Pods, policy.InPlace, policy.InRuntime) {
 		s.pod(p, r)
-		limited = limited || p.For(policy.ReasonLimit)
 	}
 	for i := range entries {
 		s.entry(&entries[i], r, now)
@@ -50,10 +47,6 @@ func (d *Ruling) Next(outs []policy.Outcome, entries []policy.EntryState, r poli
 	}
 	if _, _, left := d.Memory.Messages.Due(r, now); left > 0 {
 		s.soon(left, false) // the kubelet's message about a pod may have stopped
-	}
-	if limited && Stripped(outs) {
-		// The first pod after a start has been confirmed, so the others may follow.
-		s.soon(0, false)
 	}
 	return s.next, s.pending
 }
@@ -84,17 +77,15 @@ func (s *schedule) pod(p *policy.Judged, r policy.Rules) {
 		s.soon(p.Again, false)
 	}
 	switch {
-	case p.UID == "" || p.Living():
+	case p.UID == "" || p.Living() || p.OnlyUnreported(): // the kubelet's report wakes the one that waits for it
 	case p.Decision == policy.Wait && p.Due > 0:
 		// Longer than any rule waits: a time stamp of a clock that was set back since.
-		s.soon(p.Due, p.Due <= max(r.Hold, r.Settle))
+		s.soon(p.Due, p.Due <= r.Hold)
 	case p.Decision == policy.Wait && p.For(policy.ReasonLimit):
-		if !s.confirming() {
-			s.soon(s.nextTry(), true)
-		}
+		s.soon(s.nextTry(), true)
 	case p.Decision == policy.Wait && !p.For(policy.ReasonKubeletFile):
 		s.soon(lookSoon, false)
-	case p.Decision != policy.Reap: // the kubelet's report wakes the one that waits for it
+	case p.Decision != policy.Reap:
 		s.soon(lookAgain, false)
 	}
 }
@@ -109,9 +100,6 @@ func (s *schedule) entry(e *policy.EntryState, r policy.Rules, now policy.Instan
 			s.soon(lookAgain, false)
 		case ok && since < r.Confirm:
 			s.soon(r.Confirm-since, true)
-			if since < r.HoldReported && !s.Memory.Proven {
-				s.soon(r.HoldReported-since, true) // pods that the kubelet released follow then
-			}
 		case ok && since-(now.Boot-s.Look.At.Boot) < r.Confirm: // it was parked, or its confirm time ended, since the look
 			s.soon(0, true)
 		default: // something keeps it parked, and may do so forever
@@ -130,8 +118,8 @@ func (s *schedule) entry(e *policy.EntryState, r policy.Rules, now policy.Instan
 
 func (s *schedule) ended(as func(policy.Outcome) bool) bool { return slices.ContainsFunc(s.outs, as) }
 
-// nextTry is when to try another pod after the first could not be moved: the later the more of them there are, since then
-// the cause is not the pod's.
+// nextTry is when to move more pods after a look whose limit was reached: the later the more of them could not be moved,
+// since then the cause is not the pod's.
 func (s *schedule) nextTry() time.Duration {
 	wait := time.Second
 	for p := range policy.At(s.Pods, policy.InPlace) {
@@ -154,12 +142,6 @@ func (s *schedule) untilPurge(entry string, left time.Duration) time.Duration {
 		}
 	}
 	return time.Second
-}
-
-// confirming reports whether a parked pod waits for its confirm time, or a cleared one for its
-// kubelet, and others wait for that pod.
-func (s *schedule) confirming() bool {
-	return len(s.Memory.cleared) > 0 || slices.ContainsFunc(s.entries, func(e policy.EntryState) bool { return e.Phase == policy.PhaseParked })
 }
 
 // Stripped reports whether a confirmed pod was stripped.

@@ -6,11 +6,10 @@
 //   - which pods plainly live (Life)
 //   - whether what is staged or mapped is a pod's own (PodVolumes)
 //   - whether a process uses a pod's files, or a directory that was made again (FileUse, UsedAgain)
-//   - which pods this node is to have, by the lists of the kubelet and the API server (PodLists) and by the log
-//     directories (PodLogs)
+//   - which pods this node is to have, by the lists of the kubelet and the API server (PodLists)
 //
 // probe reads and fills these values in, and each answers with a Fact. A list that has a pod keeps it, whatever else
-// is wrong with the list; only one that is known to be complete and this node's releases a pod (PodLists.Released).
+// is wrong with the list. No list releases a pod.
 // Nothing here judges: policy weighs the facts with the others, and does not import this package. Like all of policy
 // it makes no system call and reads no clock.
 package reading

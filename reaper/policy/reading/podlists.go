@@ -2,7 +2,6 @@ package reading
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
@@ -17,7 +16,7 @@ type PodList struct {
 	Pods     map[parsers.PodUID]bool
 	Listed   int
 	Nameless int // of them without a UID
-	// Whole reports whether a pod that the list omits is not wanted on this node. If not, Doubt has the reason.
+	// Whole reports whether the list is known to have all pods of this node. If not, Doubt has the reason.
 	Whole bool
 	Doubt string
 }
@@ -55,11 +54,6 @@ type PodsAPI struct {
 
 // answered reports whether the list looks complete.
 func (l *PodsAPI) answered() bool { return l.Pods != nil && l.Silent == "" && l.Doubt == "" }
-
-// complete reports whether the kubelet's list at its socket is known to be complete by its gauge.
-func (l *KubeletList) complete() bool {
-	return l.Own.answered() && l.Metrics == "" && l.Gauges.Working != nil
-}
 
 // Weigh reports whether the list is complete. Read in 1.21, 1.30 and 1.36: pkg/kubelet/config, pkg/kubelet/pod,
 // kubelet_pods.go GetPods.
@@ -153,57 +147,6 @@ func (l *APIList) Fact(uid parsers.PodUID) policy.Fact {
 type PodLists struct {
 	Kubelet KubeletList
 	API     APIList
-	// Manifests is where the manifests of static pods are, ManifestDoubt why there may be more than were read.
-	Manifests, ManifestDoubt string
-}
-
-// Released reports whether a complete list of the kubelet or the API server omits the pod, and all manifests could be
-// read: neither list shows that the sources of static pods have delivered, and a manifest may state any UID. The API
-// server's list alone releases no static pod: its mirror may come later, or be refused.
-func (l *PodLists) Released(uid parsers.PodUID) policy.Fact {
-	k, a := &l.Kubelet, &l.API
-	switch {
-	case k.Own.Pods[uid]:
-		return policy.Fact{Truth: policy.No, Origin: k.Own.Origin, Detail: "the kubelet's pod list has it"}
-	case k.Pods[uid]:
-		return policy.Fact{Truth: policy.No, Origin: k.Origin, Detail: "the kubelet's pod list has it"}
-	case a.Pods[uid]:
-		return policy.Fact{Truth: policy.No, Origin: a.Origin, Detail: "the API server's list has it"}
-	case l.ManifestDoubt != "":
-		return policy.Fact{Origin: l.Manifests, Detail: l.ManifestDoubt}
-	case k.Whole:
-		return policy.Fact{Truth: policy.Yes, Origin: k.Origin, Detail: "the kubelet's list of " + policy.Count(k.Listed, "pod") + " is complete and does not contain it"}
-	case k.complete():
-		return k.Own.omits()
-	case a.Whole && len(uid) != policy.StaticUIDLen:
-		return policy.Fact{Truth: policy.Yes, Origin: a.Origin, Detail: "the list of " + policy.Count(a.Listed, "pod") + " is this node's and complete, and does not contain it"}
-	case a.Whole:
-		return policy.Fact{Origin: a.Origin, Detail: "the API server does not know every static pod"}
-	}
-	doubts := []error{errors.New(k.Doubt), errors.New(a.Doubt)}
-	if k.Own.Doubt != "" {
-		doubts = append(doubts, fmt.Errorf("%s: %s", k.Own.Origin, k.Own.Doubt))
-	}
-	return policy.Fact{Detail: policy.OneLine(doubts...).Error()}
-}
-
-// omits is the fact of a pod that the list has not.
-func (l *PodsAPI) omits() policy.Fact {
-	detail := "the kubelet's list of " + policy.Count(l.Listed, "pod") + " is complete and does not contain it"
-	return policy.Fact{Truth: policy.Yes, Origin: l.Origin, Detail: detail}
-}
-
-// KubeletOmits reports whether it is the kubelet's list on which Released rests.
-func (l *PodLists) KubeletOmits(uid parsers.PodUID) bool {
-	return (l.Kubelet.Whole || l.Kubelet.complete()) && l.Released(uid).Truth == policy.Yes
-}
-
-// Unlisted returns Evidence.Unlisted.
-func (l *PodLists) Unlisted(uid parsers.PodUID) policy.Fact {
-	if k := &l.Kubelet; k.Own.answered() && l.ManifestDoubt == "" && !k.Own.Pods[uid] && !k.Pods[uid] && !l.API.Pods[uid] {
-		return k.Own.omits()
-	}
-	return policy.Fact{}
 }
 
 // Unwanted returns which list of wanted pods omits this one, "" if none does or one has it. The kubelet's counts if it has

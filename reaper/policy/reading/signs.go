@@ -4,8 +4,7 @@ import "github.com/orphan-reaper/orphan-reaper/reaper/policy"
 
 // Life is what runtime and kernel show of one pod during a look. What was not read is false.
 type Life struct {
-	Ready              bool // the runtime has a sandbox of it that is ready
-	Sandbox, Container bool // the runtime has one in whatever state
+	Sandbox, Container bool // the runtime has a ready sandbox, and a container that has not exited
 	Cgroup             bool // the pod has a cgroup
 	Process            bool // a process is in it
 }
@@ -16,7 +15,7 @@ func (l Life) PassOver(askedFor, parked bool) string {
 	switch {
 	case askedFor, parked:
 		return ""
-	case l.Ready:
+	case l.Sandbox:
 		return "not read: the pod lives, its sandbox is ready"
 	case l.Process:
 		return "not read: the pod lives, a process is in its cgroup"
@@ -58,4 +57,11 @@ func ForeignCgroups(running int, found, usual bool) string {
 		return "the runtime runs no pod that could show whether this is where the kubelet's pods have their cgroups; leave --cgroup-root out"
 	}
 	return ""
+}
+
+// CertainName reports whether the evidence has the pod's own name and namespace, and not the host name of its etc-hosts,
+// which its spec may have set to anything. named reports whether the runtime has the name. That of a
+// parked pod was in the evidence on which it was parked.
+func CertainName(e *policy.Evidence, named bool) bool {
+	return e.Namespace != "" && e.PodName != "" && (named || e.Entry != "")
 }

@@ -13,14 +13,13 @@ func TestLife(t *testing.T) {
 		life            Life
 		over, any, here bool
 	}{
-		"nothing":               {Life{}, false, false, false},
-		"a sandbox that is not": {Life{Sandbox: true}, false, true, false},
-		"a container":           {Life{Container: true}, false, true, false},
-		"an empty cgroup":       {Life{Cgroup: true}, false, false, false},
-		"a process":             {Life{Cgroup: true, Process: true}, true, true, false},
-		"old, and in a cgroup":  {Life{Sandbox: true, Cgroup: true}, false, true, true},
-		"it runs":               {Life{Ready: true, Sandbox: true, Cgroup: true, Process: true}, true, true, true},
-		"it runs elsewhere":     {Life{Ready: true, Sandbox: true}, true, true, false},
+		"nothing":              {Life{}, false, false, false},
+		"a sandbox":            {Life{Sandbox: true}, true, true, false},
+		"a container":          {Life{Container: true}, false, true, false},
+		"an empty cgroup":      {Life{Cgroup: true}, false, false, false},
+		"a process":            {Life{Cgroup: true, Process: true}, true, true, false},
+		"a cgroup, no process": {Life{Sandbox: true, Cgroup: true}, true, true, true},
+		"it runs":              {Life{Sandbox: true, Cgroup: true, Process: true}, true, true, true},
 	} {
 		if got := c.life.PassOver(false, false) != ""; got != c.over {
 			t.Errorf("%s: passed over: %v", name, got)

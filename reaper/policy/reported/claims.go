@@ -114,12 +114,12 @@ type claimKey struct {
 	volume                         string
 	pid                            int
 	teardown, trusted, whole, json bool
-	untimely                       bool
+	untimely, volumes              bool
 }
 
 func keyOf(c Claim) claimKey {
 	s := c.Sighting
-	return claimKey{s.UID, s.Volume, s.PID, s.Report == parsers.ReportTeardown, s.Trusted, s.Whole, s.JSON, c.untimely()}
+	return claimKey{s.UID, s.Volume, s.PID, s.Report == parsers.ReportTeardown, s.Trusted, s.Whole, s.JSON, c.untimely(), s.Kind == parsers.KindVolumes}
 }
 
 // compare is a total order of claims with different keys: by time, then by key.
@@ -128,7 +128,7 @@ func (c Claim) compare(d Claim) int {
 	return cmp.Or(
 		cmp.Compare(c.At.Boot, d.At.Boot), strings.Compare(string(a.uid), string(b.uid)), strings.Compare(a.volume, b.volume),
 		cmp.Compare(a.pid, b.pid), order(a.teardown, b.teardown), order(a.trusted, b.trusted), order(a.whole, b.whole), order(a.json, b.json),
-		order(a.untimely, b.untimely),
+		order(a.untimely, b.untimely), order(a.volumes, b.volumes),
 	)
 }
 

@@ -16,11 +16,11 @@ import (
 // Log is what one run of a kubelet has reported about orphans, by lines that are evidence. It is kept across our own
 // restarts and starts again with each kubelet.
 type Log struct {
-	Kubelet policy.KubeletID        `json:"kubelet"`
-	BootID  string                  `json:"boot_id"`
-	Named   map[parsers.PodUID]bool `json:"named,omitempty"`
-	// NamedAt is when it named each of them last.
-	NamedAt   map[parsers.PodUID]policy.Instant `json:"named_at,omitempty"`
+	Kubelet policy.KubeletID `json:"kubelet"`
+	BootID  string           `json:"boot_id"`
+	// Named is when it reported each orphan last, Volumes when it reported each pod last as one with volumes.
+	Named     map[parsers.PodUID]policy.Instant `json:"named,omitempty"`
+	Volumes   map[parsers.PodUID]policy.Instant `json:"volumes,omitempty"`
 	Teardowns map[parsers.PodUID]Teardown       `json:"held,omitempty"`
 	// Last is when the last line of either kind was read. Since is when an unbroken row of such lines
 	// began: for all that time the log was there and was read.
@@ -45,6 +45,8 @@ type Teardown struct {
 }
 
 const (
+	// fresh is how long a report counts. The kubelet repeats it every 2 s until the directory is gone.
+	fresh = 30 * time.Second
 	// mostPods bounds each kind: a file's lines can be forged. A kubelet has a few thousand pod directories at most.
 	mostPods = 16384
 	// mostTeardownBytes bounds the names and paths in Teardowns. Beyond it a pod is only known to be held, and nothing
@@ -62,7 +64,7 @@ const (
 // Clone returns a copy that can be changed without changing l.
 func (l *Log) Clone() Log {
 	c := *l
-	c.Named, c.NamedAt, c.Teardowns = maps.Clone(l.Named), maps.Clone(l.NamedAt), maps.Clone(l.Teardowns)
+	c.Named, c.Volumes, c.Teardowns = maps.Clone(l.Named), maps.Clone(l.Volumes), maps.Clone(l.Teardowns)
 	return c
 }
 
@@ -75,10 +77,10 @@ func (l *Log) Add(claims []Claim, n policy.Node, now policy.Instant) {
 		*l = Log{Kubelet: n.KubeletID, BootID: now.BootID}
 	}
 	if l.Named == nil {
-		l.Named = map[parsers.PodUID]bool{}
+		l.Named = map[parsers.PodUID]policy.Instant{}
 	}
-	if l.NamedAt == nil {
-		l.NamedAt = map[parsers.PodUID]policy.Instant{}
+	if l.Volumes == nil {
+		l.Volumes = map[parsers.PodUID]policy.Instant{}
 	}
 	if l.Teardowns == nil {
 		l.Teardowns = map[parsers.PodUID]Teardown{}
@@ -95,8 +97,10 @@ func (l *Log) Add(claims []Claim, n policy.Node, now policy.Instant) {
 			continue
 		case c.Sighting.Report == parsers.ReportTeardown:
 			l.addTeardown(c)
-		default:
+		case c.Sighting.Kind == parsers.KindRemoval:
 			l.addOrphan(c)
+		case c.Sighting.Kind == parsers.KindVolumes:
+			add(l.Volumes, c)
 		}
 		l.Trusted = l.Trusted || c.Sighting.Trusted
 		l.read(c.At)
@@ -152,21 +156,25 @@ func (l *Log) addOrphan(c Claim) {
 		l.bytes -= t.size()
 		delete(l.Teardowns, uid)
 	}
-	if !l.Named[uid] && len(l.Named) >= mostPods {
-		first := l.eldest()
-		delete(l.Named, first) // it is reported again, or waits
-		delete(l.NamedAt, first)
+	add(l.Named, c)
+}
+
+// add records when a pod was reported.
+func add(last map[parsers.PodUID]policy.Instant, c Claim) {
+	uid, at := c.Sighting.UID, c.Written()
+	was, known := last[uid]
+	if !known && len(last) >= mostPods {
+		delete(last, eldest(last)) // it is reported again, or waits
 	}
-	l.Named[uid] = true
-	if at := c.Written(); at.Boot >= l.NamedAt[uid].Boot {
-		l.NamedAt[uid] = at
+	if !known || at.Boot >= was.Boot {
+		last[uid] = at
 	}
 }
 
-// eldest returns the orphan that was reported longest ago, and of several the one with the smallest UID.
-func (l *Log) eldest() parsers.PodUID {
-	return slices.MinFunc(slices.Collect(maps.Keys(l.Named)), func(a, b parsers.PodUID) int {
-		return cmp.Or(cmp.Compare(l.NamedAt[a].Boot, l.NamedAt[b].Boot), strings.Compare(string(a), string(b)))
+// eldest returns the pod that was reported longest ago, and of several the one with the smallest UID.
+func eldest(last map[parsers.PodUID]policy.Instant) parsers.PodUID {
+	return slices.MinFunc(slices.Collect(maps.Keys(last)), func(a, b parsers.PodUID) int {
+		return cmp.Or(cmp.Compare(last[a].Boot, last[b].Boot), strings.Compare(string(a), string(b)))
 	})
 }
 
@@ -183,25 +191,39 @@ func (l *Log) over(at policy.Instant) bool {
 // directory that stays an empty log is one that is not read.
 func (l *Log) empty() bool { return l.Last.BootID == "" && len(l.Named)+len(l.Teardowns) == 0 }
 
-// Complete sets FactNamed, FactAnyNamed, FactTeardown and the leaves. If no kubelet runs they stay unknown.
+// Complete sets FactNamed, Unmountable, FactTeardown and the leaves. If no kubelet runs they stay unknown.
 func (l *Log) Complete(e *policy.Evidence, n policy.Node, now policy.Instant) {
 	if n.Kubelet.Truth != policy.Yes || l.Kubelet != n.KubeletID {
 		return
 	}
 	origin := fmt.Sprintf("log of the kubelet, PID %d", l.Kubelet.PID)
-	named, anyNamed := policy.No, policy.No
-	if l.Named[e.UID] {
-		named = policy.Yes
-	}
-	if len(l.Named) > 0 {
-		anyNamed = policy.Yes
-	}
-	e.Facts.Set(policy.FactNamed, named, origin, "")
-	e.Facts.Set(policy.FactAnyNamed, anyNamed, origin, policy.Count(len(l.Named), "orphan")+" named since its start")
+	named, detail := l.named(e.UID, now)
+	e.Facts.Set(policy.FactNamed, named, origin, detail)
+	e.Unmountable = isFresh(l.Volumes, e.UID, now)
 	teardown, detail := l.teardown(e, now)
 	e.Facts.Set(policy.FactTeardown, teardown, origin, detail)
-	l.omit(e, now)
 	l.discount(e, now)
+}
+
+// isFresh reports whether a pod was reported in the last 30 s.
+func isFresh(last map[parsers.PodUID]policy.Instant, uid parsers.PodUID, now policy.Instant) bool {
+	at, ok := last[uid]
+	since, sameBoot := now.Since(at)
+	return ok && sameBoot && since <= fresh
+}
+
+// named reports whether the kubelet's fresh reports release the pod, and why not.
+func (l *Log) named(uid parsers.PodUID, now policy.Instant) (policy.Truth, string) {
+	at, ok := l.Named[uid]
+	switch {
+	case isFresh(l.Volumes, uid, now):
+		return policy.No, "the kubelet reports that volumes of the pod are not cleaned up"
+	case isFresh(l.Named, uid, now):
+		return policy.Yes, "reported at " + at.Wall.UTC().Format(time.RFC3339)
+	case ok:
+		return policy.No, "the kubelet reported the pod last at " + at.Wall.UTC().Format(time.RFC3339)
+	}
+	return policy.No, "the kubelet that runs now has not reported the pod in its log"
 }
 
 // teardown returns whether the volume manager still works on the pod, and sets the leaves.
@@ -222,19 +244,6 @@ func (l *Log) teardown(e *policy.Evidence, now policy.Instant) (policy.Truth, st
 		return policy.Unknown, "no line of the kubelet was read since its start, so it may work on a volume: check that its log is read (--log-source)"
 	}
 	return policy.No, ""
-}
-
-// omit releases a pod that the kubelet's list at its socket omits, if the kubelet reported any orphan before that.
-func (l *Log) omit(e *policy.Evidence, now policy.Instant) {
-	if e.Unlisted.Truth != policy.Yes || e.Facts[policy.FactReleased].Truth == policy.No {
-		return
-	}
-	for uid := range l.Named {
-		if at, ok := l.NamedAt[uid]; ok && at.BootID == now.BootID && at.Boot <= now.Boot {
-			e.Omitted, e.Facts[policy.FactReleased] = true, e.Unlisted
-			return
-		}
-	}
 }
 
 // add records one teardown error.

@@ -2,7 +2,6 @@ package reported
 
 import (
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
@@ -61,96 +60,93 @@ func TestEvident(t *testing.T) {
 	}
 }
 
-// TestHeard checks that the lines of one kubelet are forgotten with it, and that a pod that it holds is no orphan.
-func TestHeard(t *testing.T) {
-	s := testkit.DeadPod()
-	var h Log
-	claim := func(uid parsers.PodUID, r parsers.Report) Claim {
-		return Claim{At: s.Now, Sighting: parsers.Sighting{UID: uid, Report: r, PID: s.Node.KubeletID.PID, Whole: true, Path: "/volume"}}
-	}
+// claimOf returns a line of the running kubelet.
+func claimOf(s *testkit.Scene, uid parsers.PodUID, r parsers.Report, kind parsers.Kind, ago time.Duration) Claim {
+	return Claim{At: s.Ago(ago), Sighting: parsers.Sighting{UID: uid, Report: r, Kind: kind, PID: s.Node.KubeletID.PID, Whole: true, Path: "/volume"}}
+}
+
+// TestFreshReport checks that a report of a pod's removal releases the pod for 30 seconds, that no other report does, and
+// that one of its volumes keeps it.
+func TestFreshReport(t *testing.T) {
 	const other = parsers.PodUID("7f8e47b71a845b4eb634a44a94e20069")
-	tell := func() policy.Facts {
-		var e policy.Evidence
-		e.UID = testkit.PodUID
-		h.Complete(&e, s.Node, s.Now)
-		return e.Facts
-	}
-	want := func(step string, named, anyNamed, teardown policy.Truth) {
-		t.Helper()
-		f := tell()
-		if f[policy.FactNamed].Truth != named || f[policy.FactAnyNamed].Truth != anyNamed || f[policy.FactTeardown].Truth != teardown {
-			t.Errorf("%s: reported %s, any reported %s, teardown %s", step, f[policy.FactNamed].Truth, f[policy.FactAnyNamed].Truth, f[policy.FactTeardown].Truth)
+	for name, tt := range map[string]struct {
+		claims      func(s *testkit.Scene) []Claim
+		named       policy.Truth
+		unmountable bool
+	}{
+		"nothing": {func(*testkit.Scene) []Claim { return nil }, policy.No, false},
+		"just now": {func(s *testkit.Scene) []Claim {
+			return []Claim{claimOf(s, testkit.PodUID, parsers.ReportOther, parsers.KindRemoval, 0)}
+		}, policy.Yes, false},
+		"30 s ago": {func(s *testkit.Scene) []Claim {
+			return []Claim{claimOf(s, testkit.PodUID, parsers.ReportOther, parsers.KindRemoval, fresh)}
+		}, policy.Yes, false},
+		"31 s ago": {func(s *testkit.Scene) []Claim {
+			return []Claim{claimOf(s, testkit.PodUID, parsers.ReportOther, parsers.KindRemoval, fresh+time.Second)}
+		}, policy.No, false},
+		"read now, written a minute ago": {func(s *testkit.Scene) []Claim {
+			c := claimOf(s, testkit.PodUID, parsers.ReportOther, parsers.KindRemoval, 0)
+			c.Sighting.Time = s.Now.Wall.Add(-time.Minute)
+			return []Claim{c}
+		}, policy.No, false},
+		"another pod": {func(s *testkit.Scene) []Claim {
+			return []Claim{claimOf(s, other, parsers.ReportOther, parsers.KindRemoval, 0)}
+		}, policy.No, false},
+		"volumes": {func(s *testkit.Scene) []Claim {
+			return []Claim{claimOf(s, testkit.PodUID, parsers.ReportOther, parsers.KindVolumes, 0)}
+		}, policy.No, true},
+		"volumes, and its removal": {func(s *testkit.Scene) []Claim {
+			return []Claim{
+				claimOf(s, testkit.PodUID, parsers.ReportOther, parsers.KindVolumes, 20*time.Second),
+				claimOf(s, testkit.PodUID, parsers.ReportOther, parsers.KindRemoval, 0),
+			}
+		}, policy.No, true},
+		"volumes, a minute ago": {func(s *testkit.Scene) []Claim {
+			return []Claim{
+				claimOf(s, testkit.PodUID, parsers.ReportOther, parsers.KindVolumes, time.Minute),
+				claimOf(s, testkit.PodUID, parsers.ReportOther, parsers.KindRemoval, 0),
+			}
+		}, policy.Yes, false},
+		"an unknown text": {func(s *testkit.Scene) []Claim {
+			return []Claim{claimOf(s, testkit.PodUID, parsers.ReportOther, "", 0)}
+		}, policy.No, false},
+		"another process": {func(s *testkit.Scene) []Claim {
+			c := claimOf(s, testkit.PodUID, parsers.ReportOther, parsers.KindRemoval, 0)
+			c.Sighting.PID = 1
+			return []Claim{c}
+		}, policy.No, false},
+	} {
+		s := testkit.DeadPod()
+		var l Log
+		l.Add(tt.claims(s), s.Node, s.Now)
+		l.Complete(&s.Pod, s.Node, s.Now)
+		if f := s.Pod.Facts[policy.FactNamed]; f.Truth != tt.named || s.Pod.Unmountable != tt.unmountable || f.Detail == "" {
+			t.Errorf("%s: %+v, unmountable %t", name, f, s.Pod.Unmountable)
 		}
 	}
-	want("nothing was ever learnt", policy.Unknown, policy.Unknown, policy.Unknown)
-	h.Add(nil, s.Node, s.Now)
-	want("the kubelet is known and has said nothing", policy.No, policy.No, policy.Unknown)
-	h.Add([]Claim{claim(other, parsers.ReportOther)}, s.Node, s.Now)
-	want("it named another", policy.No, policy.Yes, policy.No)
-	h.Add([]Claim{claim(testkit.PodUID, parsers.ReportTeardown)}, s.Node, s.Now)
-	want("its volume manager holds this one", policy.No, policy.Yes, policy.Yes)
-	h.Add([]Claim{claim(testkit.PodUID, parsers.ReportNotADirectory)}, s.Node, s.Now)
-	want("it named this one", policy.Yes, policy.Yes, policy.Yes)
-	later := claim(testkit.PodUID, parsers.ReportNotADirectory)
-	later.At = s.Ago(-time.Second)
-	h.Add([]Claim{later, claim(testkit.PodUID, parsers.ReportTeardown)}, s.Node, s.Now)
-	want("its volume manager has given up, and it was named after that", policy.Yes, policy.Yes, policy.No)
-	forged := claim(testkit.PodUID, parsers.ReportOther)
-	forged.Sighting.PID = 1
-	h = Log{}
-	h.Add([]Claim{forged}, s.Node, s.Now)
-	want("somebody else named this one", policy.No, policy.No, policy.Unknown)
-	h.Add([]Claim{claim(testkit.PodUID, parsers.ReportNotADirectory)}, s.Node, s.Now)
-	s.Node.KubeletID = policy.KubeletID{PID: 9000, Start: s.Now.Boot - time.Minute}
-	want("another kubelet runs", policy.Unknown, policy.Unknown, policy.Unknown)
-	h.Add(nil, s.Node, s.Now)
-	want("another kubelet runs and has said nothing", policy.No, policy.No, policy.Unknown)
-	s.Node.Kubelet.Truth = policy.Unknown
-	want("it is not known which runs", policy.Unknown, policy.Unknown, policy.Unknown)
-}
-
-// TestNeverHeard checks that a pod released by a complete list is kept if the log may be unreadable: the kubelet's
-// volume manager may work in its directory. A pod without a directory has no such risk.
-func TestNeverHeard(t *testing.T) {
 	s := testkit.DeadPod()
-	s.Pod.Facts[policy.FactReleased].Truth = policy.Yes
-	var h Log
-	judged := func(e policy.Evidence) policy.Verdict {
-		h.Complete(&e, s.Node, s.Now)
-		return policy.Judge(e, s.Node, s.Hold, s.Rules, s.Now)
-	}
-	h.Add(nil, s.Node, s.Now)
-	if v := judged(s.Pod); v.Decision != policy.Keep || !v.For(policy.ReasonKubeletUnknown) || !strings.Contains(v.Why[0].Detail, "--log-source") {
-		t.Errorf("no line was read: %s %v", v.Decision, v.Why)
-	}
-	only := s.Pod
-	only.RuntimeOnly = true
-	if v := judged(only); v.For(policy.ReasonKubeletUnknown) {
-		t.Errorf("pod of the runtime only: %s %v", v.Decision, v.Why)
-	}
-	h.Add([]Claim{{At: s.Now, Sighting: parsers.Sighting{UID: "other", Report: parsers.ReportOther, PID: s.Node.KubeletID.PID, Whole: true}}}, s.Node, s.Now)
-	if v := judged(s.Pod); v.Decision != policy.Reap {
-		t.Errorf("after a line of the kubelet: %s %v", v.Decision, v.Why)
+	var l Log
+	l.Add([]Claim{claimOf(s, testkit.PodUID, parsers.ReportOther, parsers.KindRemoval, 0)}, s.Node, s.Now)
+	s.Node.KubeletID = policy.KubeletID{PID: 9000, Start: s.Now.Boot - time.Second}
+	l.Add(nil, s.Node, s.Now)
+	if l.Complete(&s.Pod, s.Node, s.Now); s.Pod.Facts[policy.FactNamed].Truth != policy.No {
+		t.Error("a report of an earlier kubelet counts")
 	}
 }
 
-// TestHeardBounded checks that forged lines in a file neither grow the log without end nor displace the fact that the
-// kubelet has reported some orphan.
-func TestHeardBounded(t *testing.T) {
+// TestReportsBounded checks that forged lines in a file do not grow the log without end.
+func TestReportsBounded(t *testing.T) {
 	s := testkit.DeadPod()
-	var h Log
+	var l Log
 	for i := range mostPods + 100 {
-		for _, r := range []parsers.Report{parsers.ReportOther, parsers.ReportTeardown} {
-			uid := parsers.PodUID(fmt.Sprintf("00000000-0000-4000-8000-%012x", i))
-			h.Add([]Claim{{At: s.Now, Sighting: parsers.Sighting{UID: uid, Report: r, PID: s.Node.KubeletID.PID, Whole: true}}}, s.Node, s.Now)
-		}
+		uid := parsers.PodUID(fmt.Sprintf("00000000-0000-4000-8000-%012x", i))
+		l.Add([]Claim{
+			claimOf(s, uid, parsers.ReportOther, parsers.KindRemoval, 0), claimOf(s, uid, parsers.ReportOther, parsers.KindVolumes, 0),
+			claimOf(s, uid, parsers.ReportTeardown, "", 0),
+		}, s.Node, s.Now)
 	}
-	if len(h.Named) != mostPods || len(h.Teardowns) != mostPods {
-		t.Errorf("%d reported, %d held", len(h.Named), len(h.Teardowns))
-	}
-	e := policy.Evidence{UID: testkit.PodUID}
-	if h.Complete(&e, s.Node, s.Now); e.Facts[policy.FactTeardown].Truth != policy.Unknown || e.Facts[policy.FactAnyNamed].Truth != policy.Yes {
-		t.Errorf("pod beyond the bound: teardown %s, any reported %s", e.Facts[policy.FactTeardown].Truth, e.Facts[policy.FactAnyNamed].Truth)
+	if len(l.Named) != mostPods || len(l.Volumes) != mostPods || len(l.Teardowns) != mostPods {
+		t.Errorf("%d reported, %d with volumes, %d held", len(l.Named), len(l.Volumes), len(l.Teardowns))
 	}
 }
 
@@ -180,7 +176,7 @@ func TestHeardOver(t *testing.T) {
 		s := testkit.DeadPod()
 		var h Log
 		report := func(uid parsers.PodUID, r parsers.Report, ago time.Duration) {
-			h.Add([]Claim{{At: s.Ago(ago), Sighting: parsers.Sighting{UID: uid, Report: r, PID: s.Node.KubeletID.PID, Whole: true}}}, s.Node, s.Now)
+			h.Add([]Claim{{At: s.Ago(ago), Sighting: parsers.Sighting{UID: uid, Report: r, Kind: parsers.KindRemoval, PID: s.Node.KubeletID.PID, Whole: true}}}, s.Node, s.Now)
 		}
 		report(testkit.PodUID, parsers.ReportTeardown, tc.ago)
 		for _, ago := range tc.others {

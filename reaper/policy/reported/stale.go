@@ -63,15 +63,13 @@ func lastWritten(e *policy.Evidence) time.Time {
 }
 
 // discount makes the fact kubelet_file a No if the state file is stale: since it was written the running kubelet has reported
-// the pod as an orphan, or its complete list omits the pod.
+// the pod as an orphan.
 func (l *Log) discount(e *policy.Evidence, now policy.Instant) {
 	if e.FilesGoStale = goStale(e); !e.FilesGoStale {
 		return
 	}
-	if at, ok := l.NamedAt[e.UID]; ok && unwrittenSince(e, at, now) {
+	if at, ok := l.Named[e.UID]; ok && unwrittenSince(e, at, now) {
 		discount(e, "the kubelet has named the pod as an orphan since")
-	} else if e.Omitted && lastWritten(e).Add(staleSlack).Before(now.Wall) {
-		discount(e, "the kubelet's complete list does not contain the pod")
 	}
 }
 
@@ -83,11 +81,8 @@ const rewritten = 5 * time.Minute
 // start.
 func (l *Log) CompleteEntry(e *policy.Evidence, n policy.Node, s policy.EntryState, now policy.Instant) {
 	current := n.Kubelet.Truth == policy.Yes && l.Kubelet == n.KubeletID
-	if current {
-		if l.Named[e.UID] {
-			e.Facts[policy.FactNamed].Truth = policy.Yes
-		}
-		l.omit(e, now)
+	if _, named := l.Named[e.UID]; named && current {
+		e.Facts[policy.FactNamed].Truth = policy.Yes
 	}
 	f := &e.Facts[policy.FactKubeletFile]
 	if f.Truth == policy.Yes && len(e.StateFiles) == 0 {

@@ -23,6 +23,8 @@ const (
 	Stopped Fate = "stopped"
 	// Quiet stays as an operator asked.
 	Quiet Fate = "quiet"
+	// Unreported stays until the kubelet reports it: an orphan behind the one that it reports, or a pod that has completed.
+	Unreported Fate = "unreported"
 	// Gone has no pod directory here: its lines are old, or not the kubelet's.
 	Gone Fate = "gone"
 	// Lives and is left alone.
@@ -30,7 +32,7 @@ const (
 )
 
 // fates are in the order of the screen.
-var fates = []Fate{Person, Goes, Stopped, Quiet, Gone, Lives}
+var fates = []Fate{Person, Goes, Stopped, Quiet, Unreported, Gone, Lives}
 
 // Source is one log, and how it was read.
 type Source struct {
@@ -134,7 +136,7 @@ type Diagnosis struct {
 	Pods   []Pod
 	Count  map[Fate]int
 	Bytes  map[Fate]int64
-	Living int // pod directories of pods that live, named or not
+	Living int // pod directories of pods that live or that the kubelet does not report, named or not
 	// Strays are the names in the pods directory that are no pod's: only an operator removes them.
 	Strays []string
 	// Stops is what keeps everything that may go, where Stopped is true.
@@ -165,7 +167,7 @@ func Diagnose(c Case) Diagnosis {
 		d.Bytes[p.Fate] += p.Bytes
 	}
 	d.Stopped = d.Stopped && c.Looked && d.Stops.Reason != policy.ReasonSpread
-	goes := slices.ContainsFunc(d.Pods, func(p Pod) bool { return p.Fate == Goes && !p.Cleaned() })
+	goes := slices.ContainsFunc(d.Pods, func(p Pod) bool { return p.Fate == Goes })
 	d.Unattended = goes && c.Daemon.Runs != policy.Yes
 	d.NeedsPerson = d.Count[Person]+d.Count[Stopped] > 0 || d.Unattended || d.Deaf && c.Looked && !c.Rules.Waive ||
 		c.Looked && c.Node.Agrees.Truth == policy.No || c.Breaker || c.Quarantine != nil || len(c.Conflicts)+len(c.Failed)+len(d.Strays) > 0
@@ -188,7 +190,7 @@ func (d *Diagnosis) pods(c Case) {
 		here[e.UID] = true
 		s, named := said[e.UID]
 		fate := d.fate(v)
-		if fate == Lives {
+		if fate == Lives || fate == Unreported {
 			d.Living++
 			if !named {
 				continue
@@ -207,15 +209,10 @@ func (d *Diagnosis) pods(c Case) {
 	})
 }
 
-// Cleaned reports whether the pod has just ended: the kubelet removes its stopped sandboxes first.
-func (p *Pod) Cleaned() bool {
-	return p.Verdict != nil && p.Verdict.Decision == policy.Wait && p.Verdict.For(policy.ReasonSandbox) && !p.Verdict.For(policy.ReasonSandboxOrphaned)
-}
-
 // rank orders what is shown: reported orphans, other orphans, and those that live or are gone.
 func (p *Pod) rank() int {
 	switch {
-	case p.Fate == Gone || p.Fate == Lives:
+	case p.Fate == Gone || p.Fate == Lives || p.Fate == Unreported:
 		return 2
 	case p.Said.UID == "":
 		return 1
@@ -235,8 +232,11 @@ func (d *Diagnosis) fate(v *policy.Verdict) Fate {
 	case policy.OutlookAlive:
 		return Lives
 	case policy.OutlookQuiet:
-		if d.gated(v) {
+		switch {
+		case d.gated(v):
 			return Stopped
+		case v.For(policy.ReasonNotReported):
+			return Unreported
 		}
 		return Quiet
 	case policy.OutlookPerson, policy.OutlookStuck:

@@ -52,10 +52,7 @@ func TestFates(t *testing.T) {
 		{"no kubelet runs", func(s *testkit.Scene) { s.Node.Kubelet = policy.Fact{Truth: policy.No} }, nil, Person, true},
 		{"a person put it back", func(s *testkit.Scene) { s.Pod.Facts.Set(policy.FactRestored, policy.Yes, "", "") }, nil, Quiet, false},
 		{"it lives", func(s *testkit.Scene) { s.Pod.Facts.Set(policy.FactSandbox, policy.Yes, "", "") }, nil, Lives, false},
-		{"its kubelet cleans it up", func(s *testkit.Scene) {
-			s.Pod.Facts.Set(policy.FactSandbox, policy.Yes, "", "")
-			s.Pod.Sandboxes = []policy.Sandbox{{ID: "a"}}
-		}, nil, Goes, false},
+		{"the kubelet does not report it", func(s *testkit.Scene) { s.Pod.Facts.Set(policy.FactNamed, policy.No, "", "") }, nil, Unreported, false},
 		{"it is not here", same, func(c *Case) { c.Pods = nil }, Gone, false},
 	} {
 		c := oneOrphan(tt.scene)

@@ -1,8 +1,6 @@
 package summary
 
 import (
-	"slices"
-
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
@@ -19,8 +17,8 @@ const (
 	OnDisk         State = "on_disk"
 	InRuntime      State = "in_runtime"
 	KnownToKubelet State = "known_to_kubelet"
-	// OrphanedOnDisk have a directory, and the kubelet reported them as orphans or no source has them; OrphanedInRuntime
-	// have something in the runtime, and are not wanted.
+	// OrphanedOnDisk have a directory, and the kubelet reported them as orphans; OrphanedInRuntime run in the runtime, and are
+	// not wanted.
 	OrphanedOnDisk    State = "orphaned_on_disk"
 	OrphanedInRuntime State = "orphaned_in_runtime"
 	// Terminating are those that the kubelet terminates now, by its own count.
@@ -82,18 +80,15 @@ func (c Counts) count(s State, pods []*policy.Evidence, is func(*policy.Evidence
 	c[s] = sum
 }
 
-// orphaned reports whether a pod directory counts as an orphan's: runtime and cgroups do not have the pod; and the kubelet
-// has reported it, or no list and no manifest has it. A report alone makes no orphan: it may be forged. It is for counting;
-// policy.Judge decides.
+// orphaned reports whether a pod directory counts as an orphan's: the kubelet reports it, and runtime and cgroups do not
+// have the pod. A report alone makes no orphan: it may be forged. It is for counting; policy.Judge decides.
 func orphaned(e *policy.Evidence) policy.Truth {
 	f := &e.Facts
-	known := []policy.FactName{policy.FactCgroup, policy.FactSandbox, policy.FactContainer}
-	named := f[policy.FactNamed].Truth == policy.Yes
-	if !named {
-		known = append(known, policy.FactStaticPod)
+	result := f[policy.FactNamed].Truth
+	if result != policy.Yes {
+		return result
 	}
-	result := policy.Yes
-	for _, n := range known {
+	for _, n := range [...]policy.FactName{policy.FactCgroup, policy.FactSandbox, policy.FactContainer} {
 		switch f[n].Truth {
 		case policy.Yes:
 			return policy.No
@@ -102,34 +97,17 @@ func orphaned(e *policy.Evidence) policy.Truth {
 		case policy.No:
 		}
 	}
-	if named {
-		return result
-	}
-	if f[policy.FactKubeletLists].Truth == policy.Yes || f[policy.FactAPILists].Truth == policy.Yes {
-		return policy.No
-	}
 	return result
 }
 
-// orphanedInRuntime reports whether the runtime has something of a pod that is not wanted. A pod with a cgroup or a ready
-// sandbox counts as wanted unless a list omits it; a report alone, which may be forged, counts if no sandbox is ready.
+// orphanedInRuntime reports whether the runtime runs a pod that is not wanted: a list omits it.
 func orphanedInRuntime(e *policy.Evidence) policy.Truth {
 	f := &e.Facts
 	switch {
-	case f[policy.FactSandbox].Truth == policy.No && f[policy.FactContainer].Truth == policy.No:
-		return policy.No
-	case f[policy.FactStaticPod].Truth == policy.Yes || f[policy.FactAPILists].Truth == policy.Yes:
-		return policy.No
-	case e.Unwanted != "":
-		return policy.Yes
-	case slices.ContainsFunc(e.Sandboxes, func(s policy.Sandbox) bool { return s.Ready }):
-		return policy.No
 	case f[policy.FactSandbox].Truth != policy.Yes && f[policy.FactContainer].Truth != policy.Yes:
-		return policy.Unknown
-	case f[policy.FactNamed].Truth == policy.Yes:
-		return policy.Yes
-	case f[policy.FactKubeletLists].Truth == policy.Yes || f[policy.FactCgroup].Truth == policy.Yes:
+		return policy.No
+	case f[policy.FactStaticPod].Truth == policy.Yes || f[policy.FactAPILists].Truth == policy.Yes || e.Unwanted == "":
 		return policy.No
 	}
-	return policy.Unknown
+	return policy.Yes
 }

@@ -26,7 +26,7 @@ func TestInventory(t *testing.T) {
 		InRuntime: new(2), KubeletLists: new(7), Node: policy.Node{Gauges: policy.KubeletGauges{Working: working}},
 	}
 	all := Counts{
-		OnDisk: 4, InRuntime: 2, KnownToKubelet: 7, OrphanedOnDisk: 2, OrphanedInRuntime: 1, Terminating: 1, Static: 1,
+		OnDisk: 4, InRuntime: 2, KnownToKubelet: 7, OrphanedOnDisk: 1, OrphanedInRuntime: 1, Terminating: 1, Static: 1,
 	}
 	here := func(e policy.Evidence) policy.Judged { return policy.Judged{Evidence: e} }
 	pods := []policy.Judged{here(dead), here(living), here(static), here(named), here(policy.Evidence{Name: "lost+found"}), here(forgotten)}
@@ -43,18 +43,15 @@ func TestInventory(t *testing.T) {
 	}{
 		"runtime":      {func(l *policy.Look, _ []policy.Judged) { l.InRuntime = nil }, []State{InRuntime, OrphanedInRuntime}},
 		"kubelet":      {func(l *policy.Look, _ []policy.Judged) { l.KubeletLists, l.Node.Gauges = nil, policy.KubeletGauges{} }, []State{KnownToKubelet, Terminating}},
-		"one cgroup":   {func(_ *policy.Look, pods []policy.Judged) { pods[0].Facts[policy.FactCgroup].Truth = policy.Unknown }, []State{OrphanedOnDisk}},
-		"one manifest": {func(_ *policy.Look, pods []policy.Judged) { pods[0].Facts[policy.FactStaticPod].Truth = policy.Unknown }, []State{OrphanedOnDisk, Static}},
-		"nobody's word": {func(_ *policy.Look, pods []policy.Judged) {
-			pods[5].Unwanted, pods[5].Facts[policy.FactNamed].Truth = "", policy.No
-		}, []State{OrphanedInRuntime}},
+		"one cgroup":   {func(_ *policy.Look, pods []policy.Judged) { pods[3].Facts[policy.FactCgroup].Truth = policy.Unknown }, []State{OrphanedOnDisk}},
+		"one manifest": {func(_ *policy.Look, pods []policy.Judged) { pods[0].Facts[policy.FactStaticPod].Truth = policy.Unknown }, []State{Static}},
 		// A forged line reports a living pod: the count does not change.
 		"named and living": {func(_ *policy.Look, pods []policy.Judged) { pods[1].Facts[policy.FactNamed].Truth = policy.Yes }, nil},
 		"named, with cgroup": {func(_ *policy.Look, pods []policy.Judged) {
 			pods[0], pods[1] = pods[1], pods[0]
 			pods[0].Facts[policy.FactNamed].Truth, pods[0].Facts[policy.FactSandbox].Truth = policy.Yes, policy.No
 		}, nil},
-		"named, no runtime": {func(_ *policy.Look, pods []policy.Judged) { pods[3].Facts[policy.FactSandbox].Truth = policy.Unknown }, []State{OrphanedOnDisk, OrphanedInRuntime}},
+		"named, no runtime": {func(_ *policy.Look, pods []policy.Judged) { pods[3].Facts[policy.FactSandbox].Truth = policy.Unknown }, []State{OrphanedOnDisk}},
 		"some pods":         {func(l *policy.Look, _ []policy.Judged) { l.Partial = true }, States()},
 	} {
 		l, pods := whole, slices.Clone(pods)

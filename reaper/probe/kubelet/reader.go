@@ -22,7 +22,6 @@ type Reader struct {
 	RootDirSet      bool // the operator chose it; else it was found when the program started
 	Waive           bool // there is no kubelet
 	RuntimeEndpoint string
-	LogPodsDir      string // the usual place of the containers' logs
 	Guard           *bounded.Guard
 }
 

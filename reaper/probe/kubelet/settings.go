@@ -21,7 +21,6 @@ type settings struct {
 	Endpoint      string `yaml:"containerRuntimeEndpoint"`
 	StaticPodPath string `yaml:"staticPodPath"`
 	StaticPodURL  string `yaml:"staticPodURL"`
-	PodLogsDir    string `yaml:"podLogsDir"` // since 1.29
 	Address       string `yaml:"address"`
 	Port          string `yaml:"port"`
 	TLSCertFile   string `yaml:"tlsCertFile"`
@@ -42,7 +41,6 @@ func (s *settings) all() []setting {
 		{flagEndpoint, &s.Endpoint},
 		{"pod-manifest-path", &s.StaticPodPath},
 		{"manifest-url", &s.StaticPodURL},
-		{"", &s.PodLogsDir}, // it has no flag
 		{"address", &s.Address},
 		{"port", &s.Port},
 		{"tls-cert-file", &s.TLSCertFile},

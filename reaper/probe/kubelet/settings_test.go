@@ -50,33 +50,33 @@ logging: {format: json, verbosity: 2}
 	args := file("args", "# comment\n--port=\"10251\"\n--pod-manifest-path ${SNAP_DATA}/manifests\n--bare\n")
 	for _, c := range []struct {
 		comm, args string
-		want       string // endpoint, static path and URL, logs, address of its port, log format
+		want       string // endpoint, static path and URL, address of its port, log format
 	}{
-		{"kubelet", "", "||||127.0.0.1:10250|text"},
+		{"kubelet", "", "|||127.0.0.1:10250|text"},
 		{
 			"kubelet", "--container_runtime_endpoint /x --pod-manifest-path=/m --manifest-url=http://x --address=:: --port=1 --logging-format json",
-			"/x|/m|http://x||127.0.0.1:1|json",
+			"/x|/m|http://x|127.0.0.1:1|json",
 		},
-		{"kubelet", "--port=0", "||||127.0.0.1:10250|text"},
-		{"kubelet", "--config=" + config, "unix:///file|/file|http://file|/logs|10.0.0.5:10300|json"},
-		{"kubelet", "--config " + config + " --config-dir=" + dir + "/d", "unix:///20|/file|http://file|/logs|10.0.0.5:10301|text"},
-		{"kubelet", "--config " + config + " --config-dir=" + dir + "/d --container-runtime-endpoint=/x --port=9", "/x|/file|http://file|/logs|10.0.0.5:9|text"},
-		{"kubelet", "--config=" + file("a.json", `{"staticPodPath":"/m","port":7}`), "|/m|||127.0.0.1:7|text"},
-		{"kubelet", "--config=" + file("rel.yaml", "staticPodPath: m\n"), "|" + dir + "/m|||127.0.0.1:10250|text"},
-		{"kubelet", "--config=" + silent, "||||127.0.0.1:10250|text"},
-		{"kubelet", "--logging-format=cbor", "||||127.0.0.1:10250|"},
-		{"kubelet", "--address=localhost", "||||error|text"},
-		{"kubelet", "--port=70000", "||||error|text"},
-		{"k3s", "server --config " + k3s, "unix:///k3s|/data/agent/pod-manifests|||[fd00::1]:10250|json"},
-		{"k3s", "agent --config " + k3s + " --data-dir=/d --container-runtime-endpoint=/x --kubelet-arg address=::1", "/x|/d/agent/pod-manifests|||[::1]:10250|json"},
-		{"kubelite", "--kubelet-args-file=" + args, "|/var/snap/microk8s/current/manifests|||127.0.0.1:10251|text"},
+		{"kubelet", "--port=0", "|||127.0.0.1:10250|text"},
+		{"kubelet", "--config=" + config, "unix:///file|/file|http://file|10.0.0.5:10300|json"},
+		{"kubelet", "--config " + config + " --config-dir=" + dir + "/d", "unix:///20|/file|http://file|10.0.0.5:10301|text"},
+		{"kubelet", "--config " + config + " --config-dir=" + dir + "/d --container-runtime-endpoint=/x --port=9", "/x|/file|http://file|10.0.0.5:9|text"},
+		{"kubelet", "--config=" + file("a.json", `{"staticPodPath":"/m","port":7}`), "|/m||127.0.0.1:7|text"},
+		{"kubelet", "--config=" + file("rel.yaml", "staticPodPath: m\n"), "|" + dir + "/m||127.0.0.1:10250|text"},
+		{"kubelet", "--config=" + silent, "|||127.0.0.1:10250|text"},
+		{"kubelet", "--logging-format=cbor", "|||127.0.0.1:10250|"},
+		{"kubelet", "--address=localhost", "|||error|text"},
+		{"kubelet", "--port=70000", "|||error|text"},
+		{"k3s", "server --config " + k3s, "unix:///k3s|/data/agent/pod-manifests||[fd00::1]:10250|json"},
+		{"k3s", "agent --config " + k3s + " --data-dir=/d --container-runtime-endpoint=/x --kubelet-arg address=::1", "/x|/d/agent/pod-manifests||[::1]:10250|json"},
+		{"kubelite", "--kubelet-args-file=" + args, "|/var/snap/microk8s/current/manifests||127.0.0.1:10251|text"},
 		// If the configuration cannot be read, the flags remain.
-		{"kubelet", "--container-runtime-endpoint=/x --logging-format=json --config " + dir + "/missing", "/x|error|||error|json"},
-		{"kubelet", "--config " + dir, "error|error|||error|"},
-		{"kubelet", "--config relative", "error|error|||error|"},
-		{"kubelet", "--config " + large, "error|error|||error|"},
-		{"kubelet", "--config " + file("broken", "port: [\n"), "error|error|||error|"},
-		{"kubelet", "--config-dir " + dir + "/missing", "error|error|||error|"},
+		{"kubelet", "--container-runtime-endpoint=/x --logging-format=json --config " + dir + "/missing", "/x|error||error|json"},
+		{"kubelet", "--config " + dir, "error|error||error|"},
+		{"kubelet", "--config relative", "error|error||error|"},
+		{"kubelet", "--config " + large, "error|error||error|"},
+		{"kubelet", "--config " + file("broken", "port: [\n"), "error|error||error|"},
+		{"kubelet", "--config-dir " + dir + "/missing", "error|error||error|"},
 	} {
 		k := configured(t, c.comm, strings.Fields(c.args)...)
 		or := func(value string, err error) string {
@@ -87,7 +87,7 @@ logging: {format: json, verbosity: 2}
 		}
 		paths, err := k.manifestPaths()
 		static := or(strings.Join(paths, " "), err)
-		got := []string{or(k.endpoint()), static, k.config.StaticPodURL, k.config.PodLogsDir, or(k.hostPort()), string(k.logFormat())}
+		got := []string{or(k.endpoint()), static, k.config.StaticPodURL, or(k.hostPort()), string(k.logFormat())}
 		if s := strings.Join(got, "|"); s != c.want {
 			t.Errorf("%s %s: %s, want %s", c.comm, c.args, s, c.want)
 		}

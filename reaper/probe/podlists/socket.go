@@ -22,7 +22,6 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/cri"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/reading"
 )
 
@@ -241,67 +240,4 @@ func readPodsAPI(text []byte) (uids map[parsers.PodUID]bool, listed int, doubt e
 		doubt = errors.New("it lists no pod")
 	}
 	return uids, listed, doubt
-}
-
-// v1 exists since 1.20, v1alpha1 since 1.13. The fields that are read are the same.
-var podResourceLists = []string{"/v1.PodResourcesLister/List", "/v1alpha1.PodResourcesLister/List"}
-
-const (
-	longestName       = 253
-	podResourcesEntry = "pod-resources/kubelet.sock"
-)
-
-// Resources requests the list of the kubelet's socket pod-resources. Root needs no credentials. It has the names of the
-// pods in the pod manager, and since 1.34, with KubeletPodResourcesListUseActivePods, those of active pods
-// (pkg/kubelet/apis/podresources). Older kubelets and other settings have no such socket.
-func (r *Reader) Resources(ctx context.Context) *policy.PodResources {
-	path := filepath.Join(r.RootDir, podResourcesEntry)
-	listed := &policy.PodResources{Origin: "unix://" + path}
-	if r.Waive {
-		listed.Silent = "not asked: --runtime-endpoint none"
-		return listed
-	}
-	a := r.askSocket(ctx, "pod-resources", podResourcesEntry, podResourceLists...)
-	if a.err == nil {
-		listed.Names, a.err = readPodResources(a.text)
-	}
-	if a.err != nil {
-		listed.Names, listed.Silent = nil, clean.Name(a.err.Error())
-	}
-	return listed
-}
-
-// readPodResources reads ListPodResourcesResponse: field 1 is a pod, its field 1 the name and its
-// field 2 the namespace.
-func readPodResources(text []byte) (map[policy.PodName]bool, error) {
-	names := map[policy.PodName]bool{}
-	err := eachField(text, func(number protowire.Number, pod []byte) error {
-		if number != 1 {
-			return nil
-		}
-		var name policy.PodName
-		err := eachField(pod, func(number protowire.Number, value []byte) error {
-			switch int32(number) {
-			case 1:
-				name.Name = string(value[:min(len(value), longestName+1)])
-			case 2:
-				name.Namespace = string(value[:min(len(value), longestName+1)])
-			}
-			return nil
-		})
-		switch {
-		case err != nil:
-			return err
-		case !policy.IsDNSName(name.Name) || !policy.IsDNSName(name.Namespace):
-			return errors.New("it lists a pod with an invalid name")
-		case len(names) >= mostPods:
-			return fmt.Errorf("it lists more than %d pods", mostPods)
-		}
-		names[name] = true
-		return nil
-	})
-	if err != nil {
-		return nil, fmt.Errorf("cannot read the kubelet's answer: %w", err)
-	}
-	return names, nil
 }

@@ -42,32 +42,30 @@ type Pod struct {
 	sandboxTally   tally
 	containerTally tally
 	sandboxes      []*policy.Sandbox
-	loose          int // containers that are in none of the sandboxes
 	made           policy.Span
 }
 
-// Life reports whether the pod has a ready sandbox, any sandbox, and any container.
-func (p *Pod) Life() (ready, sandbox, container bool) {
+// Life reports whether the pod has a ready sandbox, and a container that has not exited.
+func (p *Pod) Life() (sandbox, container bool) {
 	if p == nil {
-		return false, false, false
+		return false, false
 	}
-	return p.sandboxTally.live, p.sandboxTally.words != "", p.containerTally.words != ""
+	return p.sandboxTally.words != "", p.containerTally.words != ""
 }
 
-// tally describes one sandbox or container of a pod, a live one if there is any, and counts the others.
+// tally describes one sandbox or container of a pod and counts the others. Stopped sandboxes and exited containers are
+// no signs of life, as for the kubelet.
 type tally struct {
 	words string
-	live  bool // it is ready or running
 	more  int
 }
 
-func (t *tally) add(live bool, words string) {
+func (t *tally) add(words string) {
 	if t.words != "" {
 		t.more++
+		return
 	}
-	if t.words == "" || live && !t.live {
-		t.words, t.live = words, live
-	}
+	t.words = words
 }
 
 func (t tally) String() string {
@@ -101,7 +99,9 @@ func (c *census) add(a cri.Lists) {
 		words, source := c.words("sandbox", s.GetId(), state, s.GetCreatedAt()), s.GetAnnotations()[cri.AnnotationSource]
 		for _, uid := range uidsOf(names) {
 			pod := c.pod(uid)
-			pod.sandboxTally.add(live, words)
+			if live {
+				pod.sandboxTally.add(words)
+			}
 			pod.static = pod.static || source == "file" || source == "http"
 		}
 		c.name(names, s)
@@ -115,12 +115,17 @@ func (c *census) add(a cri.Lists) {
 		}
 		c.containers++
 		state := strings.TrimPrefix(k.GetState().String(), "CONTAINER_")
-		live := k.GetState() == runtimeapi.ContainerState_CONTAINER_RUNNING
 		words := c.words("container", k.GetId(), state, k.GetCreatedAt())
-		for _, uid := range uidsOf(names) {
-			c.pod(uid).containerTally.add(live, words)
+		if sandboxes[k.GetPodSandboxId()] == nil {
+			c.names[names[0]] = true
 		}
-		c.container(sandboxes[k.GetPodSandboxId()], owners[k.GetPodSandboxId()], names, k)
+		for _, uid := range uidsOf(names) {
+			pod := c.pod(uid)
+			if k.GetState() != runtimeapi.ContainerState_CONTAINER_EXITED {
+				pod.containerTally.add(words)
+			}
+			pod.made.Add(stamp(k.GetCreatedAt()))
+		}
 	}
 }
 
@@ -188,8 +193,7 @@ func doubt(what string, lost []string) error {
 	return fmt.Errorf("%s %s (of %d) has the kubelet's labels but no pod UID: it may belong to any pod", what, lost[0], len(lost))
 }
 
-// sandbox adds one sandbox to its pods. If a runtime lists it twice, it is ready if either is, and
-// shared, so that nothing removes it.
+// sandbox adds one sandbox to its pods. If a runtime lists it twice, it is ready if either is.
 func (c *census) sandbox(sandboxes map[string]*policy.Sandbox, socket string, names []string, s *runtimeapi.PodSandbox) {
 	c.names[names[0]] = true
 	ready := s.GetState() == runtimeapi.PodSandboxState_SANDBOX_READY
@@ -197,35 +201,15 @@ func (c *census) sandbox(sandboxes map[string]*policy.Sandbox, socket string, na
 		c.pod(uid).made.Add(stamp(s.GetCreatedAt()))
 	}
 	if box := sandboxes[s.GetId()]; box != nil {
-		box.Ready, box.Shared = box.Ready || ready, true
+		box.Ready = box.Ready || ready
 		return
 	}
-	box := &policy.Sandbox{ID: s.GetId(), Socket: socket, Ready: ready, Shared: len(names) > 1}
+	box := &policy.Sandbox{ID: s.GetId(), Socket: socket, Ready: ready}
 	box.Created = stamp(s.GetCreatedAt())
 	sandboxes[box.ID] = box
 	for _, uid := range uidsOf(names) {
 		pod := c.pod(uid)
 		pod.sandboxes = append(pod.sandboxes, box)
-	}
-}
-
-// container adds one container to its sandbox, whose pods are owners, and to the other pods that it
-// names.
-func (c *census) container(box *policy.Sandbox, owners, names []string, k *runtimeapi.Container) {
-	if box == nil {
-		c.names[names[0]] = true
-	} else if k.GetState() != runtimeapi.ContainerState_CONTAINER_EXITED {
-		box.Busy = true
-	}
-	for _, uid := range uidsOf(names) {
-		c.pod(uid).made.Add(stamp(k.GetCreatedAt()))
-		if box != nil && slices.Contains(owners, string(uid)) {
-			continue
-		}
-		c.pod(uid).loose++
-		if box != nil {
-			box.Shared = true
-		}
 	}
 }
 

@@ -8,11 +8,8 @@ import (
 	"sync"
 	"time"
 
-	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
-
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
-	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/cri"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
@@ -28,11 +25,9 @@ type Answer struct {
 	Running map[policy.PodName][]policy.StaticSandbox
 	// SandboxErr and ContainerErr are why the list may not be complete.
 	SandboxErr, ContainerErr error
-	Origin                   string // the sockets
-	// Network reports whether all runtimes report that the pods' network is ready.
-	Network policy.Fact
-	Err     error    // both errors, for Look.Errors
-	Sockets []string // that were found
+	Origin                   string   // the sockets
+	Err                      error    // both errors, for Look.Errors
+	Sockets                  []string // that were found
 }
 
 // Fill sets the runtime's facts about the pod, and its name. A pod that was known to be static remains so.
@@ -48,10 +43,10 @@ func (a Answer) Fill(e *policy.Evidence) {
 	}
 	e.Made, e.Static = pod.made, e.Static || pod.static
 	if a.complete() {
+		e.Sandboxes = nil
 		for _, s := range pod.sandboxes {
 			e.Sandboxes = append(e.Sandboxes, *s)
 		}
-		e.LooseContainers = pod.loose
 	}
 }
 
@@ -68,7 +63,7 @@ func (a Answer) Name(uid parsers.PodUID) (policy.PodName, bool) {
 func (a Answer) Ready() map[parsers.PodUID]bool {
 	all := map[parsers.PodUID]bool{}
 	for uid, pod := range a.Pods {
-		if pod.sandboxTally.live {
+		if sandbox, _ := pod.Life(); sandbox {
 			all[uid] = true
 		}
 	}
@@ -98,7 +93,6 @@ func (a Answer) fact(found string, err error) policy.Fact {
 func unanswered(err error) Answer {
 	return Answer{
 		Lists:      policy.Fact{Detail: err.Error()},
-		Network:    policy.Fact{Detail: err.Error()},
 		SandboxErr: err, ContainerErr: err, Err: err,
 	}
 }
@@ -107,7 +101,6 @@ func unanswered(err error) Answer {
 func merge(answers []cri.Lists, found cri.Sockets, now time.Time) Answer {
 	c := newCensus(now)
 	var origins []string
-	var network policy.Fact
 	var sandboxErrs, containerErrs []error
 	for _, a := range answers {
 		if a.NoCRI && !found.Named {
@@ -121,9 +114,6 @@ func merge(answers []cri.Lists, found cri.Sockets, now time.Time) Answer {
 			containerErrs = append(containerErrs, found.Explain(a.Path, err))
 		}
 		c.add(a)
-		if n := networkReady(a); len(origins) == 1 || network.Truth == policy.Yes || n.Truth == policy.No {
-			network = n // No before Unknown before Yes
-		}
 	}
 	if len(origins) == 0 {
 		return unanswered(found.Nobody())
@@ -135,8 +125,7 @@ func merge(answers []cri.Lists, found cri.Sockets, now time.Time) Answer {
 		Origin: strings.Join(origins, ", "),
 	}
 	r.Err = policy.OneLine(r.SandboxErr, r.ContainerErr)
-	r.Lists, r.Network = policy.Fact{Origin: r.Origin}, network
-	r.Network.Origin = r.Origin
+	r.Lists = policy.Fact{Origin: r.Origin}
 	switch {
 	case r.SandboxErr != nil:
 		r.Lists.Detail = r.SandboxErr.Error()
@@ -147,23 +136,6 @@ func merge(answers []cri.Lists, found cri.Sockets, now time.Time) Answer {
 		r.Lists.Truth, r.Lists.Detail = policy.Yes, c.String()
 	}
 	return r
-}
-
-// networkReady returns the condition NetworkReady, which every runtime must have (api.proto, RuntimeStatus).
-func networkReady(l cri.Lists) policy.Fact {
-	if l.StatusErr != nil {
-		return policy.Fact{Detail: l.StatusErr.Error()}
-	}
-	for _, cond := range l.Status.GetConditions() {
-		switch {
-		case cond.GetType() != runtimeapi.NetworkReady:
-		case cond.GetStatus():
-			return policy.Fact{Truth: policy.Yes}
-		default:
-			return policy.Fact{Truth: policy.No, Detail: strings.Trim(clean.Name(cond.GetReason()+": "+cond.GetMessage()), ": ")}
-		}
-	}
-	return policy.Fact{Detail: "the runtime has no condition " + runtimeapi.NetworkReady}
 }
 
 // Reader requests the lists of the node's container runtimes.

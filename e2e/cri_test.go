@@ -4,7 +4,6 @@ import (
 	"context"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,53 +13,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/orphan-reaper/orphan-reaper/e2e/image"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
-
-// forgotten: stopped sandboxes with their address and an exited container, which the kubelet never removes: its
-// garbage collection skips young containers and sandboxes with containers. They are reported and kept. Once the
-// operator has removed the sandbox of the pod that the kubelet reports as an orphan, its directory is removed. A pod
-// that was not released is not touched.
-func forgotten(t *testing.T, n *node) {
-	dead, unnamed := n.uid("0badf00d-6000-4000-8000-00000000001_"), n.uid("0badf00d-6000-4000-8000-00000000002_")
-	cri := n.cri(t)
-	var gone, left string
-	n.kubelet.Kill() // a running kubelet would stop them as unknown pods
-	gone, left = n.sandbox(t, cri, dead), n.sandbox(t, cri, unnamed)
-	n.startKubelet(t, "--minimum-container-ttl-duration=1h")
-	n.verbose = false
-	for _, id := range []string{gone, left} {
-		if n.addressOf(id) == "" {
-			t.Fatalf("sandbox %s has no address to lose", id)
-		}
-	}
-	n.plant(t, skeleton, dead)
-
-	d := n.reap(t)
-	d.waitRecord(t, 4*time.Minute, dead, "its sandbox is reported, with its age", func(r policy.Record) bool {
-		return r.Kind == policy.KindKept && slices.ContainsFunc(r.Why, func(w policy.Why) bool {
-			return w.Reason == policy.ReasonSandboxOrphaned && strings.HasSuffix(w.Detail, "s old")
-		})
-	})
-	if !exists(filepath.Join(n.pods, dead)) || n.addressOf(gone) == "" {
-		t.Error("removed without the operator")
-	}
-	n.dropSandbox(t, cri, gone) // like an operator with crictl
-	d.waitRecord(t, 60*time.Second, dead, "it is parked", kind(policy.KindParked))
-	d.waitRecord(t, confirm+40*time.Second, dead, "it is confirmed", func(r policy.Record) bool {
-		return r.Kind == policy.KindStripped || r.Kind == policy.KindRemoved
-	})
-	if n.addressOf(left) == "" {
-		t.Error("a sandbox of a pod that was not released is gone")
-	}
-	for _, r := range d.of(unnamed) {
-		if r.Kind != policy.KindKept {
-			t.Errorf("%s: %s", r.Kind, r.Text)
-		}
-	}
-	n.dropSandbox(t, cri, left)
-	n.restartKubelet(t)
-}
 
 // cri connects to the runtime like the kubelet.
 func (n *node) cri(t *testing.T) runtimeapi.RuntimeServiceClient {

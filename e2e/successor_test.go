@@ -1,0 +1,55 @@
+package e2e
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// briefly is a confirm time for pods that are certainly dead.
+const briefly = 2 * time.Second
+
+func goes(r policy.Record) bool { return r.Kind == policy.KindStripped || r.Kind == policy.KindRemoved }
+
+// successor: a dead pod and a living one have the same CSI volume. It is staged as long as the living one runs, and
+// keeps the dead one only until its owner is found.
+func successor(t *testing.T, n *node) {
+	const driver, handle = "csi.e2e.example", "vol-1"
+	const data = `{"attachmentID":"a","driverName":"` + driver + `","nodeName":"n","specVolID":"pv-1","volumeHandle":"` + handle + `"}`
+	uid, next := n.uid("0badf00d-a000-4000-8000-00000000003_"), n.livingPods(t)[0].uid
+	mount := func(path string) {
+		t.Helper()
+		if err := unix.Mount("e2e", mkdir(t, path), "tmpfs", 0, "size=64k"); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = unix.Unmount(path, unix.MNT_DETACH) })
+	}
+	plugin := filepath.Join(n.root, "plugins", "kubernetes.io", "csi", driver)
+	t.Cleanup(func() { _ = os.RemoveAll(plugin) })
+	staged := filepath.Join(plugin, fmt.Sprintf("%x", sha256.Sum256([]byte(handle))))
+	mount(filepath.Join(staged, "globalmount"))
+	write(t, filepath.Join(staged, "vol_data.json"), `{"driverName":"`+driver+`","volumeHandle":"`+handle+`"}`)
+	made := mkdir(t, filepath.Join(n.root, "planting", uid))
+	volume := filepath.Join("volumes", "kubernetes.io~csi", "pv-1")
+	write(t, filepath.Join(mkdir(t, filepath.Join(made, volume)), "vol_data.json"), data)
+	write(t, filepath.Join(mkdir(t, filepath.Join(made, volume, "mount")), "in the way"), "")
+	rename(t, made, filepath.Join(n.pods, uid))
+	d := n.reap(t, "--confirm", briefly.String())
+	d.waitRecord(t, 60*time.Second, uid, "what is staged keeps it", keptFor(policy.ReasonStaged))
+
+	own := filepath.Join(n.pods, next, volume)
+	t.Cleanup(func() { _ = os.RemoveAll(filepath.Join(n.pods, next, "volumes", "kubernetes.io~csi")) })
+	mount(filepath.Join(own, "mount"))
+	write(t, filepath.Join(own, "vol_data.json"), data)
+	d.waitRecord(t, hold+briefly+90*time.Second, uid, "it is removed", goes)
+	if !exists(filepath.Join(own, "vol_data.json")) {
+		t.Errorf("the successor has lost its volume:\n%s", d.story())
+	}
+}
