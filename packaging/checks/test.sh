@@ -33,7 +33,7 @@ elif unshare --user --map-root-user --mount --pid --fork --kill-child --mount-pr
 fi
 
 if [ "$REQUIRE_ROOT" = 1 ]; then
-	go test ${canary:+-exec "$canary"} "$@" ./... ./testdata/node
+	go test ${canary:+-exec "$canary"} "$@" ./... ./testdata/node/...
 	exit
 fi
 
@@ -44,7 +44,7 @@ run() {
 	} | tee -a "$log" | grep -E '^(ok|FAIL|\?|panic:)|^ *--- FAIL' || true
 }
 
-packages=$(go list ./... ./testdata/node)
+packages=$(go list ./... ./testdata/node/...)
 if [ -n "$enter" ]; then
 	mounting=$(echo "$packages" | grep -E '/reaper/(probe|removal)(/|$)')
 	packages=$(echo "$packages" | grep -vxF "$mounting")

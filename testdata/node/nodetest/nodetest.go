@@ -4,14 +4,12 @@ package nodetest
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -33,39 +31,31 @@ func New(tb testing.TB) Node {
 // Here returns the node in which this process runs.
 func Here() Node { return Node{filepath.Dir(os.Getenv("NODE_CTL"))} }
 
-// program builds testdata/node and returns a path of the open file, which has no name.
-var program = sync.OnceValues(func() (string, error) {
-	root, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}").Output()
-	if err != nil {
-		return "", fmt.Errorf("go list: %w", err)
+// Main runs the program testdata/node, or one of its processes, if this test binary was started as one of these. TestMain
+// calls it first of all, with program.Main.
+func Main(program func() (code int, ok bool)) {
+	if code, ok := program(); ok {
+		os.Exit(code)
 	}
-	dir, err := os.MkdirTemp("", "node-")
-	if err != nil {
-		return "", err
-	}
-	defer os.Remove(dir)
-	build := exec.Command("go", "build", "-o", dir, "./testdata/node")
-	build.Dir = strings.TrimSpace(string(root))
-	if out, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("go build: %w: %s", err, out)
-	}
-	f, err := os.Open(dir + "/node")
-	if err != nil {
-		return "", err
-	}
-	return fmt.Sprintf("/proc/self/fd/%d", f.Fd()), os.Remove(f.Name())
-})
-
-// Command returns a command that runs on the node. pods is the content of FILE, and flags are those of the program.
-func (n Node) Command(tb testing.TB, pods string, flags []string, command ...string) *exec.Cmd {
-	tb.Helper()
-	path, err := program()
-	testkit.Must(tb, err)
-	return exec.Command(path, n.Args(tb, pods, flags, command...)...)
+	isProgram = true
 }
 
-// Args returns the arguments of testdata/node for a command.
-func (n Node) Args(tb testing.TB, pods string, flags []string, command ...string) []string {
+// isProgram is true if this test binary can be started as testdata/node.
+var isProgram bool
+
+// Command returns a command that runs on the node. pods is the content of FILE, and flags are those of testdata/node.
+func (n Node) Command(tb testing.TB, pods string, flags []string, command ...string) *exec.Cmd {
+	tb.Helper()
+	if !isProgram {
+		tb.Fatal("TestMain does not call nodetest.Main")
+	}
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Args = append([]string{"node"}, n.args(tb, pods, flags, command...)...)
+	return cmd
+}
+
+// args returns the arguments of testdata/node for a command.
+func (n Node) args(tb testing.TB, pods string, flags []string, command ...string) []string {
 	tb.Helper()
 	args := slices.Clone(flags)
 	if pods != "" {

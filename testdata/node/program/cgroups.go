@@ -1,4 +1,4 @@
-package main
+package program
 
 import (
 	"errors"
@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 // cgroups makes the cgroup hierarchy of version 2 as the systemd driver does, and those of version 1 as the cgroupfs
@@ -113,4 +115,45 @@ func (c cgroups) remove(path string) error {
 		all = errors.Join(all, removeTree(dir))
 	}
 	return all
+}
+
+// runRmdir is rmdir(1), and removes cgroups with their files, as the kernel does.
+func runRmdir(dirs []string) (code int) {
+	for _, dir := range dirs {
+		if strings.HasPrefix(dir, "-") {
+			continue
+		}
+		err := rmCgroup(dir)
+		if err == nil {
+			err = unix.Rmdir(dir)
+		}
+		if err != nil {
+			fmt.Fprintf(os.Stderr, "rmdir: failed to remove '%s': %v\n", dir, err)
+			code = 1
+		}
+	}
+	return code
+}
+
+// rmCgroup removes the files of a cgroup that has no process and no cgroup below it.
+func rmCgroup(dir string) error {
+	procs, err := os.ReadFile(dir + "/cgroup.procs")
+	if err != nil || !strings.HasPrefix(dir, cgroupRoot+"/") {
+		return nil // rmdir(2) reports what is wrong
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if len(procs) > 0 || e.IsDir() {
+			return unix.EBUSY
+		}
+	}
+	for _, e := range entries {
+		if err := os.Remove(dir + "/" + e.Name()); err != nil {
+			return err
+		}
+	}
+	return nil
 }

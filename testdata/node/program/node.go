@@ -1,4 +1,4 @@
-package main
+package program
 
 import (
 	"encoding/json"
@@ -13,6 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/cri/fakecri"
+	"github.com/orphan-reaper/orphan-reaper/testdata/node/internal/journal"
+	"github.com/orphan-reaper/orphan-reaper/testdata/node/internal/kubelet"
 )
 
 // node is the node. Its methods that change it need mu.
@@ -34,7 +36,7 @@ type node struct {
 	server     *fakecri.Server
 	second     *fakecri.Server
 	secondHung bool
-	sink       sink
+	sink       *journal.Sink
 	networks   map[string]*network
 }
 
@@ -55,7 +57,7 @@ func runControl() int {
 func newNode(c config) *node {
 	n := &node{
 		config: c, root: c.Dir + "/kubelet", cni: c.Dir + "/cni", cniConf: c.Dir + "/net.d", logDir: c.Dir + "/log",
-		own: c.Dir + "/node", ctl: c.Dir + "/ctl", level: 2, podsAPI: podsAPIOn, networks: map[string]*network{},
+		own: c.Dir + "/node", ctl: c.Dir + "/ctl", level: 2, podsAPI: kubelet.PodsAPIOn, networks: map[string]*network{},
 	}
 	n.log = n.logDir + "/kubelet.log"
 	if c.Log == "syslog" {
@@ -83,8 +85,13 @@ func (n *node) make() error {
 	return n.watch()
 }
 
+func (n *node) startLog() (err error) {
+	n.sink, err = journal.New(n.Log, n.log, n.logDir)
+	return err
+}
+
 func (n *node) links() error {
-	names := []string{nameKubelet, namePause, nameAgent}
+	names := []string{nameKubelet, namePause, nameAgent, nameRmdir}
 	if n.Log == "journal" {
 		names = append(names, nameJournalctl)
 	}
@@ -113,7 +120,7 @@ func (n *node) run(signals <-chan os.Signal) int {
 	return exitCode(cmd.Wait())
 }
 
-// flags are the flags with which orphan-reaper reads this node.
+// flags are the flags with which orphan-reaper reads this node. The demo takes them as keys of a configuration.
 func (n *node) flags() string {
 	return "--root-dir=" + n.root + " --state-dir=" + n.Dir + "/state" +
 		" --cni-cache-dir=" + n.cni + " --cni-data-dir=" + n.cni + "/networks --cni-conf-dir=" + n.cniConf +
@@ -122,25 +129,25 @@ func (n *node) flags() string {
 
 // kubeletStart starts the kubelet, which makes its first sweep before this returns.
 func (n *node) kubeletStart() error {
-	stderr, st, err := n.sink.open(n.log, nameKubelet, "kubelet.service")
+	stderr, st, err := n.sink.Open(n.log, nameKubelet, "kubelet.service")
 	if err != nil {
 		return err
 	}
 	defer stderr.Close()
-	c := kubeletConfig{Version: n.Kubelet, JSON: n.Log == "json", Root: n.root, Every: n.Every, PodsAPI: n.Kubelet == "1.37"}
+	c := kubelet.Config{Version: n.Kubelet, JSON: n.Log == "json", Root: n.root, Every: n.Every, PodsAPI: n.Kubelet == "1.37"}
 	n.kubelet, err = n.startKubelet(c, n.cgroups.service("kubelet.service"), stderr, st)
 	return err
 }
 
 // kubeletState returns what the kubelet with the root directory learns from its sources and its runtime.
-func (n *node) kubeletState(root string) kubeletState {
-	s := kubeletState{Level: n.level, PodsAPI: n.podsAPI, Offset: n.offset, NoRuntime: n.runtime == runtimeStopped || n.runtime == runtimeHung}
+func (n *node) kubeletState(root string) kubelet.State {
+	s := kubelet.State{Level: n.level, PodsAPI: n.podsAPI, Offset: n.offset, NoRuntime: n.runtime == runtimeStopped || n.runtime == runtimeHung}
 	if root != n.root {
 		return s // another kubelet has no pods
 	}
 	for _, p := range n.pods {
 		if p.listed {
-			s.Listed = append(s.Listed, listedPod{UID: p.UID, Name: p.Name, FromNode: p.fromNode()})
+			s.Listed = append(s.Listed, kubelet.Listed{UID: p.UID, Name: p.Name, Namespace: namespace, Annotations: p.annotations()})
 		}
 		if p.inManager {
 			s.Manager = append(s.Manager, p.managed(n.Kubelet))
@@ -157,7 +164,7 @@ func (n *node) kubeletState(root string) kubeletState {
 
 // pause keeps the kubelet from removing empty directories that the node fills, until changed.
 func (n *node) pause() {
-	if n.kubelet != nil && n.kubelet.tell(message{Pause: true}) != nil {
+	if n.kubelet != nil && n.kubelet.tell(kubelet.Message{Pause: true}) != nil {
 		n.kubelet = nil
 	}
 }
@@ -165,11 +172,11 @@ func (n *node) pause() {
 // changed gives the kubelets and the runtime the state of the node. COMMAND may have killed a kubelet.
 func (n *node) changed() {
 	n.setLists()
-	if n.kubelet != nil && n.kubelet.tell(message{State: new(n.kubeletState(n.root))}) != nil {
+	if n.kubelet != nil && n.kubelet.tell(kubelet.Message{State: new(n.kubeletState(n.root))}) != nil {
 		n.kubelet = nil
 	}
 	n.others = slices.DeleteFunc(n.others, func(k *kubeletProcess) bool {
-		return k.tell(message{State: new(n.kubeletState(k.root))}) != nil
+		return k.tell(kubelet.Message{State: new(n.kubeletState(k.root))}) != nil
 	})
 }
 

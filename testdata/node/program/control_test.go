@@ -1,9 +1,10 @@
-package main
+package program
 
 import (
 	"bytes"
 	"context"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -17,6 +18,8 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/cri"
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
+	"github.com/orphan-reaper/orphan-reaper/testdata/node/internal/journal"
+	"github.com/orphan-reaper/orphan-reaper/testdata/node/internal/kubelet"
 	"github.com/orphan-reaper/orphan-reaper/testdata/node/nodetest"
 )
 
@@ -202,6 +205,13 @@ func TestControlOthers(t *testing.T) {
 			fake = pid
 		}
 	}
+	if out, err := exec.Command("rmdir", filepath.Dir(cgroupDir(t, 1))).CombinedOutput(); err == nil {
+		t.Errorf("a cgroup with processes was removed: %s", out)
+	}
+	n.Control(t, "pod b "+uid(2)+" dead csi cgroup")
+	if out, err := exec.Command("rmdir", cgroupDir(t, 2)).CombinedOutput(); err != nil || cgroupOf(t, 2) != "none" {
+		t.Errorf("rmdir of an empty cgroup: %v, %s", err, out)
+	}
 	if fake == "" || !regexp.MustCompile(`^I\d{4} [0-9:.]{15} +`+fake+` `).Match(forged) {
 		t.Errorf("no kubelet is in a pod's cgroup, or %s did not write %s", fake, forged)
 	}
@@ -263,7 +273,7 @@ func TestControlPodsAPI(t *testing.T) {
 		n.Control(t, "podsapi "+mode)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		if mode == podsAPIHang {
+		if mode == kubelet.PodsAPIHang {
 			ctx, cancel = context.WithTimeout(t.Context(), 50*time.Millisecond)
 			defer cancel()
 		}
@@ -273,7 +283,7 @@ func TestControlPodsAPI(t *testing.T) {
 	for _, c := range []struct {
 		mode string
 		want codes.Code
-	}{{podsAPIInitializing, codes.FailedPrecondition}, {podsAPIHang, codes.DeadlineExceeded}, {podsAPIOff, codes.Unavailable}} {
+	}{{kubelet.PodsAPIInitializing, codes.FailedPrecondition}, {kubelet.PodsAPIHang, codes.DeadlineExceeded}, {kubelet.PodsAPIOff, codes.Unavailable}} {
 		if uids, got := ask(c.mode); got != c.want {
 			t.Errorf("%s: %v, %s", c.mode, uids, got)
 		}
@@ -281,7 +291,7 @@ func TestControlPodsAPI(t *testing.T) {
 	if exists(n.Dir + "/kubelet/pods-api/pods-api.sock") {
 		t.Error("off leaves the socket")
 	}
-	if uids, got := ask(podsAPIOn); got != codes.OK || !slices.Equal(uids, []string{uid(1)}) {
+	if uids, got := ask(kubelet.PodsAPIOn); got != codes.OK || !slices.Equal(uids, []string{uid(1)}) {
 		t.Errorf("on: %v, %s", uids, got)
 	}
 	waitLog(t, 0, `server\.go:231\] "ListPods called"`)
@@ -330,12 +340,12 @@ func TestControlBoot(t *testing.T) {
 		testkit.Must(t, unix.Statx(unix.AT_FDCWD, "/run", 0, unix.STATX_BTIME, &st))
 		return st.Btime
 	}
-	id, err := os.ReadFile(bootIDFile)
+	id, err := os.ReadFile(journal.BootIDFile)
 	testkit.Must(t, err)
 	was := birth()
 	testkit.Must(t, os.WriteFile("/run/file", nil, 0o600))
 	n.Control(t, "boot")
-	next, err := os.ReadFile(bootIDFile)
+	next, err := os.ReadFile(journal.BootIDFile)
 	testkit.Must(t, err)
 	if bytes.Equal(id, next) || len(id) != len(next) {
 		t.Errorf("the boot ID was %s and is %s", id, next)

@@ -1,4 +1,4 @@
-package main
+package journal
 
 import (
 	"bytes"
@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// receive accepts entries at journald's socket, in its own protocol (systemd.io/JOURNAL_NATIVE_PROTOCOL).
-func (s *sink) receive() error {
+// Receive accepts entries at journald's socket, in its own protocol (systemd.io/JOURNAL_NATIVE_PROTOCOL).
+func (s *Sink) Receive() error {
 	const socket = "/run/systemd/journal/socket"
 	if err := os.MkdirAll(filepath.Dir(socket), 0o755); err != nil {
 		return err
@@ -35,7 +35,7 @@ func (s *sink) receive() error {
 	return option
 }
 
-func (s *sink) receiveAll(c *net.UnixConn) {
+func (s *Sink) receiveAll(c *net.UnixConn) {
 	buffer, control := make([]byte, 1<<20), make([]byte, 4096)
 	for {
 		n, m, _, _, err := c.ReadMsgUnix(buffer, control)

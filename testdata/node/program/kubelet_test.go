@@ -1,4 +1,4 @@
-package main
+package program
 
 import (
 	"fmt"
@@ -127,7 +127,7 @@ var elsewhere = regexp.MustCompile(`numErrs=[4-9]|total of [2-9]|total of 1 .*su
 func compareRecorded(t *testing.T, version string) {
 	t.Helper()
 	file := map[string]string{"1.33": "kubelet-1.30.log", "1.19": "kubelet-1.19.log"}[version]
-	recorded := maskedLines(t, "../recorded/"+file, "/var/lib/kubelet")
+	recorded := maskedLines(t, "../../recorded/"+file, "/var/lib/kubelet")
 	printed := maskedLines(t, os.Getenv("NODE_LOG"), filepath.Dir(os.Getenv("NODE_PODS")))
 	for line := range printed {
 		if !recorded[line] && line[0] != 'I' {

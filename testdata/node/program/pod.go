@@ -1,4 +1,4 @@
-package main
+package program
 
 import (
 	"crypto/sha256"
@@ -8,9 +8,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/orphan-reaper/orphan-reaper/testdata/node/internal/kubelet"
 )
 
 // namespace is that of all pods.
@@ -135,6 +138,10 @@ func (n *node) addMounts(p *pod) error {
 		}
 	}
 	if p.has("mount-elsewhere") {
+		// Else the kubelet removes the directory, and so ends the mount that it does not see.
+		if err := writeFile(first()+"/precious", precious, 0o644); err != nil {
+			return err
+		}
 		agent, err := n.startAgent(first())
 		if err != nil {
 			return err
@@ -198,3 +205,20 @@ func setAge(path string) error {
 
 // age is how long ago all was made that is not young.
 const age = time.Hour
+
+// managed returns what the kubelet's volume manager has of the pod: its first volume.
+func (p *pod) managed(version string) kubelet.Managed {
+	v := p.volumes[0]
+	m := kubelet.Managed{UID: p.UID, Volume: v.name, UniqueName: v.uniqueName(p.UID)}
+	if !v.isCSI() {
+		m.Error = "remove " + p.dir + "/" + v.target + ": directory not empty"
+		return m
+	}
+	m.Data = p.dir + "/" + strings.TrimSuffix(v.target, "mount") + "vol_data.json"
+	who := "Unmounter.TearDownAt"
+	if version == "1.19" {
+		who = "mounter.SetUpAt" // as it says
+	}
+	m.Error = "kubernetes.io/csi: " + who + " failed to get CSI client: driver name " + csiDriver + " not found in the list of registered CSI drivers"
+	return m
+}

@@ -1,4 +1,4 @@
-package main
+package program
 
 import (
 	"bytes"
@@ -13,6 +13,9 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/orphan-reaper/orphan-reaper/testdata/node/internal/journal"
+	"github.com/orphan-reaper/orphan-reaper/testdata/node/internal/kubelet"
 )
 
 // process is one of the node's own.
@@ -133,7 +136,7 @@ type kubeletProcess struct {
 
 // tell sends the kubelet a message and waits until it has worked on it. COMMAND may have stopped it (SIGSTOP): then it
 // works on it when it goes on.
-func (k *kubeletProcess) tell(m message) error {
+func (k *kubeletProcess) tell(m kubelet.Message) error {
 	k.number++
 	m.Number = k.number
 	if err := json.NewEncoder(k.send).Encode(m); err != nil {
@@ -168,7 +171,7 @@ func (k *kubeletProcess) stop() {
 
 // startKubelet starts a kubelet with a root directory and sends it the state of the node, on which it makes its first
 // sweep. Its log goes to stderr, which is the other end of the stream, if there is one.
-func (n *node) startKubelet(c kubeletConfig, cgroup string, stderr *os.File, st *stream) (*kubeletProcess, error) {
+func (n *node) startKubelet(c kubelet.Config, cgroup string, stderr *os.File, st *journal.Stream) (*kubeletProcess, error) {
 	text, err := json.Marshal(c)
 	if err != nil {
 		return nil, err
@@ -190,14 +193,14 @@ func (n *node) startKubelet(c kubeletConfig, cgroup string, stderr *os.File, st 
 		args = append(args, "--logging-format=json")
 	}
 	p, err := n.spawn(command{
-		name: nameKubelet, args: args, env: []string{envKubelet + "=" + string(text)},
+		name: nameKubelet, args: args, env: []string{kubelet.Env + "=" + string(text)},
 		cgroup: cgroup, err: stderr, files: []*os.File{in, out},
 	})
 	_, _ = in.Close(), out.Close()
 	if err != nil {
 		return nil, err
 	}
-	st.setPID(p.Pid)
+	st.SetPID(p.Pid)
 	k := &kubeletProcess{process: p, root: c.Root, send: send, acks: acks}
-	return k, k.tell(message{State: new(n.kubeletState(c.Root))})
+	return k, k.tell(kubelet.Message{State: new(n.kubeletState(c.Root))})
 }

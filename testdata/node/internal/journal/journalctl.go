@@ -1,4 +1,4 @@
-package main
+package journal
 
 import (
 	"bufio"
@@ -32,7 +32,8 @@ type reader struct {
 	quiet, found bool
 }
 
-func runJournalctl(args []string) int {
+// Journalctl is journalctl, and returns its exit code.
+func Journalctl(args []string) int {
 	r, err := parseJournalctl(args)
 	if err == nil {
 		err = r.run()
@@ -156,7 +157,7 @@ func parseSince(text string) (int64, error) {
 
 // run prints what is there, and with --follow what is added.
 func (r *reader) run() error {
-	paths, err := filepath.Glob(journalDir + "/*/*.journal")
+	paths, err := filepath.Glob(dir + "/*/*.journal")
 	if err != nil || len(paths) == 0 {
 		return errors.New("no journal files were found")
 	}
@@ -209,7 +210,7 @@ func (r *reader) run() error {
 	}
 }
 
-// poll is how often the stand-ins look for what is added to a file.
+// poll is how often --follow looks for new entries.
 const poll = 20 * time.Millisecond
 
 // wants reports whether the entry is one to print. Matches of one field are alternatives, those of several must all hold.
@@ -258,7 +259,8 @@ func (r *reader) print(out *bufio.Writer, e *journalEntry) {
 		for _, f := range r.selected(e) {
 			object[f.Name] = f.value()
 		}
-		fmt.Fprintln(out, marshal(object))
+		text, _ := json.Marshal(object) // strings and numbers
+		fmt.Fprintf(out, "%s\n", text)
 	case "export":
 		for _, f := range r.selected(e) {
 			if strings.ContainsAny(string(f.Value), "\n\x00") {

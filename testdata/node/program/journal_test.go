@@ -1,4 +1,4 @@
-package main
+package program
 
 import (
 	"bufio"
@@ -10,9 +10,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/coreos/go-systemd/v22/journal"
+	sdjournal "github.com/coreos/go-systemd/v22/journal"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
+	"github.com/orphan-reaper/orphan-reaper/testdata/node/internal/journal"
 )
 
 // journalctl runs the journalctl of the node and returns the entries that it prints.
@@ -87,7 +88,7 @@ func TestJournal(t *testing.T) {
 	testkit.Must(t, follow.Process.Kill())
 	_ = follow.Wait()
 
-	n.Control(t, `quote a\0b`+strings.Repeat("c", lineMax))
+	n.Control(t, `quote a\0b`+strings.Repeat("c", 48<<10))
 	waitLog(t, 0, `c /.*\nOutput:`)
 	breaks := map[string]string{}
 	for _, e := range journalctl(t, "_PID="+pid) {
@@ -99,12 +100,12 @@ func TestJournal(t *testing.T) {
 		t.Errorf("line breaks: %v", breaks)
 	}
 
-	testkit.Must(t, journal.Send("a record\nof two lines", journal.PriInfo, map[string]string{"KEY": "value"}))
+	testkit.Must(t, sdjournal.Send("a record\nof two lines", sdjournal.PriInfo, map[string]string{"KEY": "value"}))
 	own := journalctl(t, "KEY=value")
 	if len(own) != 1 || own[0]["MESSAGE"] != "a record\nof two lines" || own[0]["_TRANSPORT"] != "journal" {
 		t.Errorf("an entry of our own: %v", own)
 	}
-	boot, err := os.ReadFile(bootIDFile)
+	boot, err := os.ReadFile(journal.BootIDFile)
 	testkit.Must(t, err)
 	if got := strings.ReplaceAll(strings.TrimSpace(string(boot)), "-", ""); last["_BOOT_ID"] != got {
 		t.Errorf("_BOOT_ID is %s, want %s", last["_BOOT_ID"], got)
@@ -131,7 +132,7 @@ func TestSyslog(t *testing.T) {
 	if !want.Match(text) {
 		t.Errorf("/var/log/messages has %s", text)
 	}
-	for _, dir := range []string{journalDir, "/run/log/journal", "/run/systemd/journal"} {
+	for _, dir := range []string{"/var/log/journal", "/run/log/journal", "/run/systemd/journal"} {
 		if exists(dir) {
 			t.Errorf("there is %s", dir)
 		}

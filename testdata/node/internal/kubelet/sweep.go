@@ -1,4 +1,4 @@
-package main
+package kubelet
 
 import (
 	"fmt"
@@ -67,7 +67,7 @@ func (f *faults) removal(format string, args ...any) {
 }
 
 func (k *kubelet) wants(uid string) bool {
-	return slices.Contains(k.state.Running, uid) || slices.ContainsFunc(k.state.Listed, func(p listedPod) bool { return p.UID == uid })
+	return slices.Contains(k.state.Running, uid) || slices.ContainsFunc(k.state.Listed, func(p Listed) bool { return p.UID == uid })
 }
 
 // v3 prints a message about an orphaned pod at level 3.
@@ -116,7 +116,7 @@ func (k *kubelet) cleanupFails(removals []string) {
 
 // hasVolumes reports whether the volume manager has a volume of the pod, or one is mounted, or that is not known.
 func (k *kubelet) hasVolumes(uid, dir string) bool {
-	if slices.ContainsFunc(k.state.Manager, func(m managedPod) bool { return m.UID == uid }) {
+	if slices.ContainsFunc(k.state.Manager, func(m Managed) bool { return m.UID == uid }) {
 		return true
 	}
 	paths, err := k.mountedVolumes(dir)

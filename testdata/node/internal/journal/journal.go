@@ -1,7 +1,11 @@
-package main
+// Package journal is the stand-in of journald, of syslogd and of journalctl: what the node's programs write to their standard
+// error becomes entries of a journal, lines of /var/log/messages, or nothing else than their own file.
+package journal
 
 import (
 	"bytes"
+	"crypto/rand"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -15,20 +19,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-var machineID = hexID("machine")[:32]
-
 const (
-	bootIDFile = "/proc/sys/kernel/random/boot_id"
-
-	journalDir = "/var/log/journal"
-	lineMax    = 48 << 10 // journald's LineMax=
-	priority   = "6"      // of lines of a stream
+	dir       = "/var/log/journal" // on the node
+	machineID = "5b2d4c7a9e1f4036b8d05c61f7a2e394"
+	lineMax   = 48 << 10 // journald's LineMax=
+	priority  = "6"      // of lines of a stream
 )
 
-// sink receives what the node's programs log: it is journald or syslogd, or leaves the files to the programs.
-type sink struct {
-	mu      sync.Mutex
+// BootIDFile has the boot ID of the kernel.
+const BootIDFile = "/proc/sys/kernel/random/boot_id"
+
+// Sink receives what the node's programs log. Its kind is journal, syslog, or text and json, which leave the files to the
+// programs.
+type Sink struct {
 	kind    string
+	mu      sync.Mutex
 	text    *os.File // NODE_LOG, or /var/log/messages
 	journal *os.File
 	boot    string // the boot ID
@@ -36,54 +41,53 @@ type sink struct {
 	offset  time.Duration
 }
 
-// journalFile is the file of the journal. Its content is not that of a real one.
-func (n *node) journalFile() string { return n.logDir + "/journal/" + machineID + "/system.journal" }
-
-func (n *node) startLog() error {
-	boot, err := os.ReadFile(bootIDFile)
+// New returns the sink of a kind. text is NODE_LOG, and logs what is /var/log on the node.
+func New(kind, text, logs string) (*Sink, error) {
+	boot, err := os.ReadFile(BootIDFile)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	n.sink.kind, n.sink.boot = n.Log, strings.ReplaceAll(strings.TrimSpace(string(boot)), "-", "")
-	if n.sink.text, err = appendTo(n.log); err != nil {
-		return err
+	s := &Sink{kind: kind, boot: strings.ReplaceAll(strings.TrimSpace(string(boot)), "-", "")}
+	if s.text, err = AppendTo(text); err != nil || kind != "journal" {
+		return s, err
 	}
-	if n.Log != "journal" {
-		return nil
+	path := logs + "/journal/" + machineID + "/system.journal" // its content is not that of a real one
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return nil, err
 	}
-	if err := os.MkdirAll(filepath.Dir(n.journalFile()), 0o755); err != nil {
-		return err
+	if s.journal, err = AppendTo(path); err != nil {
+		return nil, err
 	}
-	if n.sink.journal, err = appendTo(n.journalFile()); err != nil {
-		return err
-	}
-	return n.sink.receive()
+	return s, s.Receive()
 }
 
-func appendTo(path string) (*os.File, error) {
+// AppendTo opens a file to append to it.
+func AppendTo(path string) (*os.File, error) {
 	return os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o644)
 }
 
-// reboot begins another boot and returns the content of bootIDFile.
-func (s *sink) reboot() string {
+// Reboot begins another boot and returns the content of BootIDFile.
+func (s *Sink) Reboot() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.boot = hexID("boot", s.boot)[:32]
-	b := s.boot
-	return b[:8] + "-" + b[8:12] + "-" + b[12:16] + "-" + b[16:20] + "-" + b[20:] + "\n"
+	var id [16]byte
+	_, _ = rand.Read(id[:]) // it never fails
+	s.boot = hex.EncodeToString(id[:])
+	return fmt.Sprintf("%x-%x-%x-%x-%x\n", id[:4], id[4:6], id[6:8], id[8:10], id[10:])
 }
 
-func (s *sink) setOffset(d time.Duration) {
+// SetOffset sets how much the node's clock is ahead of the machine's.
+func (s *Sink) SetOffset(d time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.offset = d
 }
 
-// open returns the standard error of a program: the file at path, or a stream to journald or syslogd. journald's lines are
+// Open returns the standard error of a program: the file at path, or a stream to journald or syslogd. journald's lines are
 // also copied to that file.
-func (s *sink) open(path, program, unit string) (*os.File, *stream, error) {
+func (s *Sink) Open(path, program, unit string) (*os.File, *Stream, error) {
 	if s.kind == "text" || s.kind == "json" {
-		f, err := appendTo(path)
+		f, err := AppendTo(path)
 		return f, nil, err
 	}
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
@@ -93,28 +97,28 @@ func (s *sink) open(path, program, unit string) (*os.File, *stream, error) {
 	own, theirs := os.NewFile(uintptr(pair[0]), "stream"), os.NewFile(uintptr(pair[1]), "stderr")
 	text := s.text
 	if s.kind == "journal" {
-		if text, err = appendTo(path); err != nil {
+		if text, err = AppendTo(path); err != nil {
 			return nil, nil, err
 		}
 	}
 	s.mu.Lock()
 	s.number++
-	st := &stream{sink: s, text: text, program: program, unit: unit, id: hexID("stream", s.number)[:32]}
+	st := &Stream{sink: s, text: text, program: program, unit: unit, id: fmt.Sprintf("%032x", s.number)}
 	s.mu.Unlock()
 	go st.read(own)
 	return theirs, st, nil
 }
 
-// stream is the standard error of a program.
-type stream struct {
-	sink              *sink
+// Stream is the standard error of a program.
+type Stream struct {
+	sink              *Sink
 	text              *os.File
 	program, unit, id string
 	pid               int
 }
 
-// setPID sets the process that writes: journald and syslogd have it from the kernel.
-func (st *stream) setPID(pid int) {
+// SetPID sets the process that writes: journald and syslogd have it from the kernel.
+func (st *Stream) SetPID(pid int) {
 	if st == nil {
 		return
 	}
@@ -124,7 +128,7 @@ func (st *stream) setPID(pid int) {
 }
 
 // read splits the stream as journald does: at newlines, at NULs and at LineMax, and marks what ended otherwise.
-func (st *stream) read(from *os.File) {
+func (st *Stream) read(from *os.File) {
 	defer from.Close()
 	var pending []byte
 	buffer := make([]byte, 64<<10)
@@ -155,7 +159,7 @@ func (st *stream) read(from *os.File) {
 }
 
 // line writes one line to the journal or to syslog's file.
-func (st *stream) line(text []byte, lineBreak string) {
+func (st *Stream) line(text []byte, lineBreak string) {
 	s := st.sink
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -170,7 +174,7 @@ func (st *stream) line(text []byte, lineBreak string) {
 	_, _ = fmt.Fprintf(st.text, "%s\n", text)
 }
 
-func (st *stream) fields(text []byte, lineBreak string) []field {
+func (st *Stream) fields(text []byte, lineBreak string) []field {
 	f := []field{
 		{"MESSAGE", text},
 		{"PRIORITY", []byte(priority)},
@@ -193,11 +197,11 @@ func (st *stream) fields(text []byte, lineBreak string) []field {
 }
 
 // entry writes an entry of the journal: a line of JSON in which the values are base64.
-func (s *sink) entry(at time.Time, fields []field) {
+func (s *Sink) entry(at time.Time, fields []field) {
 	s.number++
 	e := journalEntry{
 		Realtime: at.UnixMicro(), Fields: append(fields, field{"_BOOT_ID", []byte(s.boot)}),
-		Cursor: fmt.Sprintf("s=%s;i=%x;b=%s;m=%x;t=%x;x=%s", hexID("sequence")[:32], s.number, s.boot, s.number, at.UnixMicro(), hexID(s.number)[:16]),
+		Cursor: fmt.Sprintf("s=%s;i=%x;b=%s;m=%x;t=%x;x=%s", machineID, s.number, s.boot, s.number, at.UnixMicro(), fmt.Sprintf("%016x", s.number)),
 	}
 	text, _ := json.Marshal(e) // it has no errors
 	_, _ = s.journal.Write(append(text, '\n'))
@@ -223,14 +227,13 @@ func (e *journalEntry) get(name string) string {
 	return ""
 }
 
-// other writes a line of another program.
-func (n *node) other(text string) error {
-	const program, unit, pid = "other", "other.service", 4242
-	if n.Log == "text" || n.Log == "json" {
-		_, err := n.sink.text.WriteString(text + "\n")
+// Other writes a line of another program.
+func (s *Sink) Other(text string) error {
+	if s.kind == "text" || s.kind == "json" {
+		_, err := s.text.WriteString(text + "\n")
 		return err
 	}
-	st := &stream{sink: &n.sink, text: n.sink.text, program: program, unit: unit, pid: pid, id: hexID("other")[:32]}
+	st := &Stream{sink: s, text: s.text, program: "other", unit: "other.service", pid: 4242, id: fmt.Sprintf("%032x", 4242)}
 	st.line([]byte(text), "")
 	return nil
 }

@@ -1,4 +1,4 @@
-package main
+package kubelet
 
 import (
 	"context"
@@ -13,18 +13,18 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// What the PodsAPI does.
+// What the PodsAPI does: it answers, does not answer, does not know all sources yet, or has no socket.
 const (
-	podsAPIOn           = "on"
-	podsAPIHang         = "hang"
-	podsAPIInitializing = "initializing"
-	podsAPIOff          = "off"
+	PodsAPIOn           = "on"
+	PodsAPIHang         = "hang"
+	PodsAPIInitializing = "initializing"
+	PodsAPIOff          = "off"
 )
 
 // switchPodsAPI serves the PodsAPI, or ends it.
 func (k *kubelet) switchPodsAPI() error {
-	switch on := k.state.PodsAPI != podsAPIOff; {
-	case !k.kubeletConfig.PodsAPI:
+	switch on := k.state.PodsAPI != PodsAPIOff; {
+	case !k.Config.PodsAPI:
 	case on && k.pods == nil:
 		return k.servePods()
 	case !on && k.pods != nil:
@@ -66,10 +66,10 @@ func (k *kubelet) listPods(ctx context.Context) ([]byte, error) {
 	s := k.state
 	k.mu.Unlock()
 	switch s.PodsAPI {
-	case podsAPIHang:
+	case PodsAPIHang:
 		<-ctx.Done()
 		return nil, ctx.Err()
-	case podsAPIInitializing:
+	case PodsAPIInitializing:
 		return nil, status.Error(codes.FailedPrecondition, "Kubelet is initializing")
 	}
 	var list []byte
@@ -80,15 +80,11 @@ func (k *kubelet) listPods(ctx context.Context) ([]byte, error) {
 }
 
 // marshal encodes a v1.Pod: its field 1 is ObjectMeta, with the name (1), namespace (3), UID (5) and annotations (12).
-func (p listedPod) marshal() []byte {
+func (p Listed) marshal() []byte {
 	meta := appendField(nil, 1, []byte(p.Name))
-	meta = appendField(meta, 3, []byte(namespace))
+	meta = appendField(meta, 3, []byte(p.Namespace))
 	meta = appendField(meta, 5, []byte(p.UID))
-	annotated := podSpec{UID: p.UID}
-	if p.FromNode {
-		annotated.State = "static"
-	}
-	for key, value := range annotated.annotations() {
+	for key, value := range p.Annotations {
 		meta = appendField(meta, 12, appendField(appendField(nil, 1, []byte(key)), 2, []byte(value)))
 	}
 	return appendField(nil, 1, meta)

@@ -1,4 +1,6 @@
-package main
+// Package kubelet is the stand-in of a kubelet: what a kubelet of one version removes from the directories of orphaned pods,
+// and what it prints. Its process has no other state than what the node sends it (State).
+package kubelet
 
 import (
 	"encoding/json"
@@ -12,11 +14,11 @@ import (
 	"google.golang.org/grpc"
 )
 
-// envKubelet has a kubelet's kubeletConfig.
-const envKubelet = "NODE_KUBELET"
+// Env is the variable that has a kubelet's Config.
+const Env = "NODE_KUBELET"
 
-// kubeletConfig is what does not change while a kubelet runs.
-type kubeletConfig struct {
+// Config is what does not change while a kubelet runs.
+type Config struct {
 	Version string
 	JSON    bool
 	Root    string
@@ -25,58 +27,42 @@ type kubeletConfig struct {
 	Forge   bool // it reports every pod (fake-kubelet)
 }
 
-// message is what the node sends a kubelet. It answers each with its number.
-type message struct {
+// Message is what the node sends a kubelet. It answers each with its number.
+type Message struct {
 	Number byte
-	State  *kubeletState `json:",omitempty"`
-	Quote  string        `json:",omitempty"` // a text to print raw in an error
-	Sweep  bool          `json:",omitempty"`
-	Pause  bool          `json:",omitempty"` // no sweep until the next state: the node changes directories
+	State  *State `json:",omitempty"`
+	Quote  string `json:",omitempty"` // a text to print raw in an error
+	Sweep  bool   `json:",omitempty"`
+	Pause  bool   `json:",omitempty"` // no sweep until the next state: the node changes directories
 }
 
-// kubeletState is what a kubelet learns from its sources and its runtime.
-type kubeletState struct {
-	Listed    []listedPod
+// State is what a kubelet learns from its sources and its runtime.
+type State struct {
+	Listed    []Listed // in its sources
 	Running   []string // UIDs
 	Cgroups   []string // UIDs
-	Manager   []managedPod
-	NoRuntime bool // no answer of the runtime
-	Level     int
-	Offset    float64 // seconds
-	PodsAPI   string
+	Manager   []Managed
+	NoRuntime bool    // no answer of the runtime
+	Level     int     // its -v
+	Offset    float64 // seconds that its clock is ahead
+	PodsAPI   string  // PodsAPIOn and so on
 }
 
-type listedPod struct {
-	UID, Name string
-	FromNode  bool
+// Listed is a pod of its sources.
+type Listed struct {
+	UID, Name, Namespace string
+	Annotations          map[string]string
 }
 
-// managedPod is a pod with a volume in the volume manager, whose teardown fails.
-type managedPod struct {
+// Managed is a pod with a volume in the volume manager, whose teardown fails.
+type Managed struct {
 	UID, Volume, UniqueName, Error string
 	Data                           string // vol_data.json, if it is a CSI volume
 }
 
-// managed returns what the volume manager has of the pod: its first volume.
-func (p *pod) managed(version string) managedPod {
-	v := p.volumes[0]
-	m := managedPod{UID: p.UID, Volume: v.name, UniqueName: v.uniqueName(p.UID)}
-	if !v.isCSI() {
-		m.Error = "remove " + p.dir + "/" + v.target + ": directory not empty"
-		return m
-	}
-	m.Data = p.dir + "/" + strings.TrimSuffix(v.target, "mount") + "vol_data.json"
-	who := "Unmounter.TearDownAt"
-	if version == "1.19" {
-		who = "mounter.SetUpAt" // as it says
-	}
-	m.Error = "kubernetes.io/csi: " + who + " failed to get CSI client: driver name " + csiDriver + " not found in the list of registered CSI drivers"
-	return m
-}
-
 // kubelet is the stand-in of a kubelet.
 type kubelet struct {
-	kubeletConfig
+	Config
 	klog
 	places
 	retries map[string]*retry // of teardowns, by UID
@@ -84,7 +70,7 @@ type kubelet struct {
 	calls   chan struct{}     // of ListPods
 
 	mu     sync.Mutex // the PodsAPI reads state
-	state  kubeletState
+	state  State
 	paused bool
 }
 
@@ -94,40 +80,42 @@ type retry struct {
 	wait time.Duration
 }
 
-func runKubelet() int {
-	var c kubeletConfig
-	if err := json.Unmarshal([]byte(os.Getenv(envKubelet)), &c); err != nil {
-		return fail(fmt.Errorf("cannot read %s: %w", envKubelet, err))
+// Run is a kubelet. Its messages come at fd 4, and it answers at fd 5. It ends when it is killed, or with an error.
+func Run() error {
+	var c Config
+	if err := json.Unmarshal([]byte(os.Getenv(Env)), &c); err != nil {
+		return fmt.Errorf("cannot read %s: %w", Env, err)
 	}
 	k := &kubelet{
-		kubeletConfig: c, klog: klog{version: c.Version, json: c.JSON, level: 2}, places: placesOf[c.Version],
+		Config: c, klog: klog{version: c.Version, json: c.JSON, level: 2}, places: placesOf[c.Version],
 		retries: map[string]*retry{}, calls: make(chan struct{}),
 	}
-	messages, acks := make(chan message), os.NewFile(5, "acks")
+	messages, acks := make(chan Message), os.NewFile(5, "acks")
 	go func() {
 		defer close(messages)
 		for in := json.NewDecoder(os.NewFile(4, "messages")); ; {
-			var m message
+			var m Message
 			if in.Decode(&m) != nil {
 				return
 			}
 			messages <- m
 		}
 	}()
-	return k.run(messages, acks)
+	k.run(messages, acks)
+	return nil
 }
 
 // reconcile is how often the volume manager tries again (reconcilerLoopSleepPeriod).
 const reconcile = 100 * time.Millisecond
 
 // run is the kubelet's main loop. The first sweep follows the first message.
-func (k *kubelet) run(messages <-chan message, acks io.Writer) int {
+func (k *kubelet) run(messages <-chan Message, acks io.Writer) {
 	sweeps, teardowns := time.NewTicker(k.Every), time.NewTicker(reconcile)
 	for started := false; ; {
 		select {
 		case m, ok := <-messages:
 			if !ok {
-				return 0
+				return
 			}
 			k.receive(m)
 			if !started {
@@ -156,7 +144,7 @@ func (k *kubelet) start() {
 	k.sweep()
 }
 
-func (k *kubelet) receive(m message) {
+func (k *kubelet) receive(m Message) {
 	if m.State != nil {
 		k.mu.Lock()
 		k.state, k.paused = *m.State, false
@@ -228,7 +216,7 @@ func (k *kubelet) teardown() {
 	}
 }
 
-func (k *kubelet) noData(m managedPod, about string) {
+func (k *kubelet) noData(m Managed, about string) {
 	dir := strings.TrimSuffix(m.Data, "/vol_data.json")
 	err := fmt.Sprintf("UnmountVolume.NewUnmounter failed %s : kubernetes.io/csi: unmounter failed to load volume data file [%s/mount]: "+
 		"kubernetes.io/csi: failed to open volume data file [%s]: open %s: no such file or directory", about, dir, m.Data, m.Data)

@@ -1,4 +1,4 @@
-package main
+package kubelet
 
 // place is where a kubelet's source prints a line.
 type place struct {
