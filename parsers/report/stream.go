@@ -28,8 +28,8 @@ const (
 	moment = time.Second
 	// atOnce bounds the time between two lines of one message.
 	atOnce = 100 * time.Millisecond
-	// dropped is the message ID of "Suppressed N messages from UNIT" (sd-messages.h).
-	dropped = "a596d6fe7bfa4994828e72309e95d61e"
+	// Dropped is the message ID of "Suppressed N messages from UNIT" (sd-messages.h).
+	Dropped = "a596d6fe7bfa4994828e72309e95d61e"
 	// usualPriority is the priority of a stream's lines without a prefix (SyslogLevel= in systemd.exec(5)).
 	usualPriority = "6"
 )
@@ -46,7 +46,7 @@ func (s *Stream) Next(l *Line, at time.Time) {
 		follows = AfterLine(l.Text)
 	}
 	switch {
-	case l.Journal != nil && l.Journal.MessageID == dropped: // any line may be missing
+	case l.Journal != nil && l.Journal.MessageID == Dropped: // any line may be missing
 		*s = Stream{part: at.Add(moment), last: at}
 	case !usual || follows == FollowsPart:
 		s.part = at.Add(moment)

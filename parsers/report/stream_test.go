@@ -51,7 +51,7 @@ func TestWhole(t *testing.T) {
 		{"an entry that ends at a NUL", []line{{0, info, usual}, {time.Second, victim, journal(func(j *Journal) { j.LineBreak = "nul" })}}, false},
 		{"after an entry that ends at LineMax", []line{{0, info, journal(func(j *Journal) { j.LineBreak = "line-max" })}, {2 * time.Second, victim, usual}}, false},
 		{"with a priority of its own", []line{{0, info, usual}, {time.Second, victim, journal(func(j *Journal) { j.Priority = "3" })}}, false},
-		{"after entries were dropped", []line{{0, info, usual}, {time.Second, "Suppressed 9 messages", journal(func(j *Journal) { j.MessageID = dropped })}, {100 * time.Millisecond, victim, usual}}, false},
+		{"after entries were dropped", []line{{0, info, usual}, {time.Second, "Suppressed 9 messages", journal(func(j *Journal) { j.MessageID = Dropped })}, {100 * time.Millisecond, victim, usual}}, false},
 	}
 	for _, test := range tests {
 		at := time.Date(2026, 11, 28, 17, 13, 40, 0, time.UTC)

@@ -1,0 +1,78 @@
+package logs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/nxadm/tail"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers/report"
+)
+
+// recentBytes is how much of a file is read from its end for a command without a past.
+const recentBytes = 4 << 20
+
+// file follows one file by its name.
+func (f *Follower) file(ctx context.Context, file File) error {
+	if _, err := identify(file.Path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	from, cut, err := f.begin(file.Path)
+	if err != nil {
+		return err
+	}
+	t, err := tail.TailFile(file.Path, tail.Config{
+		Location: from, ReOpen: true, Follow: true, CompleteLines: true, MaxLineSize: 0,
+		Logger: slog.NewLogLogger(f.cfg.Log.Handler(), slog.LevelDebug),
+	})
+	if err != nil {
+		return fmt.Errorf("cannot follow %s: %w", file.Path, err)
+	}
+	defer t.Cleanup()
+	stop := context.AfterFunc(ctx, func() { t.Kill(nil) })
+	defer stop()
+	var stream report.Stream
+	for line := range t.Lines {
+		if line.Err != nil {
+			return fmt.Errorf("cannot read %s: %w", file.Path, line.Err)
+		}
+		if cut { // reading began within this line
+			cut = false
+			continue
+		}
+		l := report.Line{Text: []byte(line.Text), Source: file.Path, Syslog: file.Syslog}
+		stream.Next(&l, time.Now())
+		if report.Interesting(l.Text) {
+			// By the name: a line that was written just before a rotation counts as the new file's, which is the same
+			// kubelet's. Law 1 asks besides for the PID and the time in the line.
+			id, err := identify(file.Path)
+			if err != nil {
+				continue
+			}
+			l.File = &id
+		}
+		f.send(ctx, file.Path, l)
+	}
+	return t.Err()
+}
+
+// begin returns where to begin to read a file, and whether that may be within a line.
+func (f *Follower) begin(path string) (from *tail.SeekInfo, cut bool, err error) {
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, os.ErrNotExist): // all of it is new
+		return nil, false, nil
+	case err != nil:
+		return nil, false, err
+	case !f.cfg.Recent:
+		return &tail.SeekInfo{Whence: io.SeekEnd}, false, nil
+	case info.Size() <= recentBytes:
+		return nil, false, nil
+	}
+	return &tail.SeekInfo{Offset: -recentBytes, Whence: io.SeekEnd}, true, nil
+}
