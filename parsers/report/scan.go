@@ -127,15 +127,14 @@ func Find(line []byte) (Report, bool) {
 		text = strings.TrimSuffix(text, "]")
 	}
 	text = trimEnd(text[m[2]:])
-	c, ok := call{}, false
-	if h, msg, found := cutHeader(text); found {
-		c, ok = textCall(h.file, msg)
-	} else {
-		if strings.HasPrefix(text, "err=") {
-			text = `"` + msgManyErrors + `" ` + text
-		}
-		c, ok = textCall("", text)
+	if strings.HasPrefix(text, "err=") {
+		text = `"` + msgManyErrors + `" ` + text
 	}
+	file, msg := "", text
+	if h, rest, found := cutHeader(text); found {
+		file, msg = h.file, rest
+	}
+	c, ok := textCall(file, msg)
 	if !ok {
 		return Report{}, false
 	}

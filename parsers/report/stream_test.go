@@ -41,7 +41,8 @@ func TestWhole(t *testing.T) {
 		{"a second and more after that", []line{{0, info, file}, {time.Second, mount, file}, {1100 * time.Millisecond, victim, file}}, true},
 		{
 			"after thousands of lines of one message",
-			[]line{{0, info, file}, {time.Second, "x", file}, {90 * time.Millisecond, info, file}, {880 * time.Millisecond, info, file}, {0, info, file}, {60 * time.Millisecond, info, file}, {60 * time.Millisecond, victim, file}}, false,
+			[]line{{0, info, file}, {time.Second, "x", file}, {90 * time.Millisecond, info, file}, {880 * time.Millisecond, info, file}, {0, info, file}, {60 * time.Millisecond, info, file}, {60 * time.Millisecond, victim, file}},
+			false,
 		},
 		{"after a line that is too long", []line{{0, info, file}, {0, strings.Repeat("x", MaxLine+1), file}, {2 * time.Second, victim, file}}, false},
 		{"after a line that a syslog daemon has cut", []line{{0, info, syslog}, {0, "Nov 28 17:13:48 h kubelet[1234]: " + info + strings.Repeat("x", 2000), syslog}, {2 * time.Second, victim, syslog}}, false},

@@ -152,17 +152,10 @@ func (c *Case) operator(v Verdict, facts Facts) bool {
 		return false
 	}
 	idle := facts[Running].Truth == No && facts[Cgroup].Truth == No && facts[Listed].Truth != Yes
-	for _, r := range v.Reasons {
-		switch r.Reason {
-		case IsMounted:
-			if facts[Mounted].Truth == Yes && (idle || facts[Reported].Truth == Yes) {
-				return true
-			}
-		case IsStaged, HasCgroup, BadDirectory:
-			if facts[Reported].Truth == Yes {
-				return true
-			}
+	return slices.ContainsFunc(v.Reasons, func(r Reason) bool {
+		if r.Reason == IsMounted {
+			return facts[Mounted].Truth == Yes && (idle || facts[Reported].Truth == Yes)
 		}
-	}
-	return false
+		return facts[Reported].Truth == Yes && (r.Reason == IsStaged || r.Reason == HasCgroup || r.Reason == BadDirectory)
+	})
 }

@@ -7,7 +7,6 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"time"
 
 	"github.com/nxadm/tail"
 
@@ -46,7 +45,7 @@ func (f *Follower) file(ctx context.Context, file File) error {
 			continue
 		}
 		l := report.Line{Text: []byte(line.Text), Source: file.Path, Syslog: file.Syslog}
-		stream.Next(&l, time.Now())
+		stream.Next(&l, f.cfg.Now())
 		if report.Interesting(l.Text) {
 			// By the name: a line that was written just before a rotation counts as the new file's, which is the same
 			// kubelet's. Law 1 asks besides for the PID and the time in the line.

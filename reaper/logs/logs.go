@@ -23,6 +23,7 @@ type Config struct {
 	Files      []File
 	// Recent also delivers what is there: five minutes of the journal, 4 MiB of each file.
 	Recent bool
+	Now    func() time.Time // the clock
 	Log    *slog.Logger
 }
 
@@ -111,7 +112,7 @@ func (f *Follower) start(ctx context.Context, name string, run func(context.Cont
 	f.done.Go(func() {
 		wait := firstRetry
 		for ctx.Err() == nil {
-			began := time.Now()
+			began := f.cfg.Now()
 			err := run(ctx)
 			if ctx.Err() != nil {
 				return
@@ -120,7 +121,7 @@ func (f *Follower) start(ctx context.Context, name string, run func(context.Cont
 				err = errors.New("it has ended")
 			}
 			f.failed(name, err)
-			if time.Since(began) > lastRetry {
+			if f.cfg.Now().Sub(began) > lastRetry {
 				wait = firstRetry
 			}
 			select {
@@ -146,7 +147,7 @@ func (f *Follower) failed(name string, err error) {
 func (f *Follower) send(ctx context.Context, name string, l report.Line) {
 	f.mu.Lock()
 	s := f.sources[name]
-	s.Lines, s.Last, s.Err = s.Lines+1, time.Now(), ""
+	s.Lines, s.Last, s.Err = s.Lines+1, f.cfg.Now(), ""
 	f.mu.Unlock()
 	if !report.Interesting(l.Text) {
 		return

@@ -53,7 +53,7 @@ func until(t *testing.T, f *Follower, text string) (lines []report.Line) {
 func follow(t *testing.T, path string) *Follower {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	f := Follow(ctx, Config{Files: []File{{Path: path}}})
+	f := Follow(ctx, Config{Now: time.Now, Files: []File{{Path: path}}})
 	t.Cleanup(func() {
 		cancel()
 		for range f.Lines() { // they end when the source has
@@ -144,7 +144,7 @@ func TestRecent(t *testing.T) {
 	write(t, path, old+strings.Repeat(info+"\n", recentBytes/len(info))+fmt.Sprintf(victim, 2)+"\n", 0)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	f := Follow(ctx, Config{Files: []File{{Path: path, Syslog: true}}, Recent: true})
+	f := Follow(ctx, Config{Now: time.Now, Files: []File{{Path: path, Syslog: true}}, Recent: true})
 	lines := until(t, f, "000000000002")
 	if len(lines) != 1 || !lines[0].Syslog {
 		t.Errorf("%d lines, the first %+v", len(lines), lines[0])
@@ -157,7 +157,7 @@ func TestMissing(t *testing.T) {
 	path := filepath.Join(dir, "later.log")
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	f := Follow(ctx, Config{Files: []File{{Path: path}, {Path: dir}}})
+	f := Follow(ctx, Config{Now: time.Now, Files: []File{{Path: path}, {Path: dir}}})
 	repeat(t, path, info+"\n"+fmt.Sprintf(victim, 5)+"\n") // tail begins to watch at a time of its own
 	until(t, f, "000000000005")
 	for _, s := range f.Sources() {
@@ -186,7 +186,7 @@ func quoted(s string) string {
 // TestJournal has entries of a stand-in for journalctl: which are whole, with their fields, and what it is called with.
 func TestJournal(t *testing.T) {
 	dir := t.TempDir()
-	numbers := strings.ReplaceAll(fmt.Sprint([]byte(fmt.Sprintf(victim, 4))), " ", ",")
+	numbers := strings.ReplaceAll(fmt.Sprint(fmt.Appendf(nil, victim, 4)), " ", ",")
 	write(t, filepath.Join(dir, "entries"), entry("a", "", quoted(fmt.Sprintf(victim, 1)))+
 		entry("a", "", quoted(fmt.Sprintf(victim, 2)))+
 		entry("a", `,"_LINE_BREAK":"nul"`, quoted(fmt.Sprintf(victim, 3)))+
@@ -200,7 +200,7 @@ func TestJournal(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	f := Follow(ctx, Config{Units: []string{"kubelet.service"}, Journalctl: Journalctl{Program: program}})
+	f := Follow(ctx, Config{Now: time.Now, Units: []string{"kubelet.service"}, Journalctl: Journalctl{Program: program}})
 	lines := until(t, f, "000000000005")
 	for i, whole := range []bool{false, true, false, true, false} {
 		if l := lines[i]; l.Whole != whole || l.Journal == nil || l.Journal.PID != 1234 || l.Journal.Unit != "kubelet.service" || l.Journal.Time.IsZero() {
@@ -223,7 +223,7 @@ func TestJournal(t *testing.T) {
 func TestJournalFails(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	f := Follow(ctx, Config{Units: []string{"kubelet.service"}, Journalctl: Journalctl{Program: filepath.Join(t.TempDir(), "none")}})
+	f := Follow(ctx, Config{Now: time.Now, Units: []string{"kubelet.service"}, Journalctl: Journalctl{Program: filepath.Join(t.TempDir(), "none")}})
 	for f.Sources()[0].Err == "" {
 		select {
 		case <-t.Context().Done():

@@ -3,7 +3,6 @@ package loop
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/judge"
@@ -182,18 +181,4 @@ func recovered(name string, e judge.Entry, inPods, inQuarantine judge.FileID, no
 		r.Kind, r.Err = judge.EventRemoved, "the directory is neither in quarantine nor in the pods directory"
 	}
 	return r
-}
-
-// summary is one line for systemctl status.
-func (s *Status) summary() string {
-	count := map[judge.Decision]int{}
-	for _, p := range s.Pods {
-		count[p.Decision]++
-	}
-	parts := []string{s.Mode}
-	if s.Stopped != nil {
-		parts = append(parts, "removing nothing: "+string(s.Stopped.Reason))
-	}
-	return strings.Join(append(parts, fmt.Sprintf("%d alive, %d kept, %d waiting, %d in quarantine",
-		count[judge.IsAlive], count[judge.Keep], count[judge.Wait], len(s.Quarantine))), "; ")
 }

@@ -103,9 +103,7 @@ func (p *pass) scan(ctx context.Context) {
 	if p.holds == nil {
 		p.holds = map[parsers.PodUID]judge.Hold{}
 	}
-	for uid, h := range p.decided.Holds {
-		p.holds[uid] = h
-	}
+	maps.Copy(p.holds, p.decided.Holds)
 }
 
 // input is what the snapshot is judged with.
@@ -147,7 +145,7 @@ func (p *pass) write(events ...judge.Event) bool {
 
 func (p *pass) fail(what string, err error) {
 	p.problems = append(p.problems, what+": "+err.Error())
-	p.Log.Error(what, slog.Any("error", err))
+	p.Log.Error("a step of the pass failed", slog.String("what", what), slog.Any("error", err))
 }
 
 // restore moves living pods back: the intents and the breaker are written first, together.

@@ -43,10 +43,10 @@ func TestSteps(t *testing.T) {
 	}{
 		{"alive at the second scan", "scan 1+0", func(w *world, _ func()) { w.pods[one].alive = true }, "write moving; scan 1+0; write not-moved"},
 		{"another directory at the second scan", "scan 1+0", func(w *world, _ func()) { w.pods[one].ino = 9 }, "write moving; scan 1+0; write not-moved"},
-		{"alive right after the move", "scan 1+1", func(w *world, _ func()) { w.alive(one) }, moveOne + restoreOne},
+		{"alive right after the move", "scan 1+1", func(w *world, _ func()) { w.returns() }, moveOne + restoreOne},
 		{
 			"stopped right after the move, and alive", "write quarantined",
-			func(w *world, stop func()) { w.alive(one); stop() }, moveOne + restoreOne,
+			func(w *world, stop func()) { w.returns(); stop() }, moveOne + restoreOne,
 		},
 		{
 			"stopped right before the move", "scan 1+0",
@@ -102,7 +102,7 @@ func TestKilled(t *testing.T) {
 			n := 0
 			returns := func(call string) {
 				if alive && call == "write quarantined" {
-					w.alive(one)
+					w.returns()
 				}
 			}
 			w.before = func(call string) {
@@ -142,7 +142,7 @@ func TestBreaker(t *testing.T) {
 	w := newWorld(one, two)
 	w.before = func(call string) {
 		if call == "scan 1+1" {
-			w.alive(one)
+			w.returns()
 		}
 	}
 	d := w.daemon()

@@ -201,10 +201,10 @@ func (w *world) run(ctx context.Context, t *testing.T, d *Daemon, long time.Dura
 	}
 }
 
-// alive makes a pod of the quarantine alive.
-func (w *world) alive(uid parsers.PodUID) {
+// returns makes the pod one alive, if it is in quarantine.
+func (w *world) returns() {
 	for _, p := range w.moved {
-		p.alive = p.alive || p.uid == uid
+		p.alive = p.alive || p.uid == one
 	}
 }
 
