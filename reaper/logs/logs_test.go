@@ -186,7 +186,7 @@ func quoted(s string) string {
 // TestJournal has entries of a stand-in for journalctl: which are whole, with their fields, and what it is called with.
 func TestJournal(t *testing.T) {
 	dir := t.TempDir()
-	numbers := strings.ReplaceAll(fmt.Sprint(fmt.Appendf(nil, victim, 4)), " ", ",")
+	numbers := strings.ReplaceAll(fmt.Sprintf("%d", fmt.Appendf(nil, victim, 4)), " ", ",")
 	write(t, filepath.Join(dir, "entries"), entry("a", "", quoted(fmt.Sprintf(victim, 1)))+
 		entry("a", "", quoted(fmt.Sprintf(victim, 2)))+
 		entry("a", `,"_LINE_BREAK":"nul"`, quoted(fmt.Sprintf(victim, 3)))+
