@@ -187,3 +187,20 @@ type Event struct {
 	Err       string            `json:"error,omitempty"`
 	Undo      string            `json:"undo,omitempty"` // the command that reverts it
 }
+
+// intents are the events that are written before a change. Each is followed by a result.
+var intents = map[EventKind]bool{
+	EventMoving: true, EventRestoring: true, EventCleaning: true, EventPurging: true, EventUnmounting: true, EventCNIRemoving: true,
+}
+
+var results = map[EventKind]bool{
+	EventQuarantined: true, EventNotMoved: true, EventRestored: true, EventNotRestored: true, EventConflict: true,
+	EventCleaned: true, EventRemoved: true, EventFailed: true, EventBreaker: true, EventResumed: true, EventUnmounted: true,
+	EventCNIRemoved: true, EventReleased: true, EventKept: true, EventStarted: true, EventStopped: true,
+}
+
+// Intent reports whether the event is written before a change, and not shown to operators.
+func (k EventKind) Intent() bool { return intents[k] }
+
+// Known reports whether this program knows the kind.
+func (k EventKind) Known() bool { return intents[k] || results[k] }
