@@ -208,7 +208,7 @@ func (p *pass) noteRefused(outcomes []judge.Outcome) {
 	now := p.Clock.Now()
 	maps.DeleteFunc(p.refused, func(_ parsers.PodUID, r judge.Refusal) bool { return now.Age(r.At) > time.Hour })
 	for _, o := range outcomes {
-		if o.Result == judge.Refused || o.Result == judge.Failed {
+		if (o.Result == judge.Refused || o.Result == judge.Failed) && !o.Stopped {
 			if p.refused == nil {
 				p.refused = map[parsers.PodUID]judge.Refusal{}
 			}
