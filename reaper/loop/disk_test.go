@@ -17,15 +17,15 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/quarantine"
 )
 
-// real is a world whose pods directory, quarantine and ledger are on a disk.
-type real struct {
+// onDisk is a world whose pods directory, quarantine and ledger are on a disk.
+type onDisk struct {
 	*world
 	*quarantine.Quarantine
 	t *testing.T
 }
 
 // Scan is the world's, of the pods that the disk has.
-func (r *real) Scan(ctx context.Context, only, also []parsers.PodUID) judge.Snapshot {
+func (r *onDisk) Scan(ctx context.Context, only, also []parsers.PodUID) judge.Snapshot {
 	ids := map[parsers.PodUID]judge.FileID{}
 	for uid := range r.pods {
 		id, _, err := r.Where(uid, string(uid)+".1")
@@ -46,7 +46,7 @@ func (r *real) Scan(ctx context.Context, only, also []parsers.PodUID) judge.Snap
 }
 
 // Where is the quarantine's.
-func (r *real) Where(uid parsers.PodUID, entry string) (inPods, inQuarantine judge.FileID, err error) {
+func (r *onDisk) Where(uid parsers.PodUID, entry string) (inPods, inQuarantine judge.FileID, err error) {
 	return r.Quarantine.Where(uid, entry)
 }
 
@@ -80,7 +80,7 @@ func TestOnDisk(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &real{newWorld(one, two, living), q, t}
+	w := &onDisk{newWorld(one, two, living), q, t}
 	w.pods[living].alive = true
 	d := w.daemon()
 	d.Scanner, d.Disk, d.Ledger = w, q, store
