@@ -69,7 +69,7 @@ func (n Node) args(tb testing.TB, pods string, flags []string, command ...string
 // SkipRefused skips the test if the output is of a node that got no namespaces here.
 func SkipRefused(tb testing.TB, output string) {
 	tb.Helper()
-	if i := strings.Index(output, "node: cannot make namespaces: "); i >= 0 {
+	if i := strings.Index(output, "cannot make namespaces: "); i >= 0 {
 		testkit.Skip(tb, strings.TrimSpace(output[i:]))
 	}
 }

@@ -45,7 +45,7 @@ func controls() []control {
 		{"runtime", "stop|hang|empty|start", (*node).ctlRuntime},
 		// starts another runtime without pods at another usual socket
 		{"runtime2", "start|hang", (*node).ctlRuntime2},
-		// off: there is no socket; initializing: the kubelet does not know all its sources yet
+		// off: there is no socket; initializing: the kubelet does not know all its sources yet, and so does not sweep
 		{"podsapi", "off|hang|initializing|on", (*node).ctlPodsAPI},
 		// another program writes a line into the kubelet's log
 		{"log", "TEXT", func(n *node, _, text string) error { return n.sink.Other(text) }},

@@ -264,7 +264,7 @@ func TestControlRuntime(t *testing.T) {
 
 // TestControlPodsAPI changes what the kubelet's PodsAPI answers.
 func TestControlPodsAPI(t *testing.T) {
-	n, here := inside(t, "a "+uid(1)+" living\n", "--kubelet", "1.37")
+	n, here := inside(t, "a "+uid(1)+" living\nb "+uid(2)+" dead csi-data\n", "--kubelet", "1.37", "--every", "20ms")
 	if !here {
 		return
 	}
@@ -286,6 +286,13 @@ func TestControlPodsAPI(t *testing.T) {
 	}{{kubelet.PodsAPIInitializing, codes.FailedPrecondition}, {kubelet.PodsAPIHang, codes.DeadlineExceeded}, {kubelet.PodsAPIOff, codes.Unavailable}} {
 		if uids, got := ask(c.mode); got != c.want {
 			t.Errorf("%s: %v, %s", c.mode, uids, got)
+		}
+		if c.mode == kubelet.PodsAPIInitializing {
+			after := logSize(t)
+			n.Control(t, "log a marker")
+			if text := waitLog(t, after, "a marker"); strings.Contains(text, "orphaned pod") {
+				t.Errorf("without its sources the kubelet sweeps: %s", text)
+			}
 		}
 	}
 	if exists(n.Dir + "/kubelet/pods-api/pods-api.sock") {

@@ -24,7 +24,11 @@ var coveredDirs = []string{
 
 // mount is mount(2).
 func mount(source, target, kind string, flags uintptr, data string) error {
-	if err := unix.Mount(source, target, kind, flags, data); err != nil {
+	err := unix.Mount(source, target, kind, flags, data)
+	switch {
+	case errors.Is(err, unix.EPERM):
+		return refused(fmt.Errorf("cannot mount %s: %w", target, err))
+	case err != nil:
 		return fmt.Errorf("cannot mount %s: %w", target, err)
 	}
 	return nil
@@ -37,21 +41,18 @@ func mountTmpfs(target string) error {
 // bind shows source at target, too.
 func bind(source, target string) error { return mount(source, target, "", unix.MS_BIND, "") }
 
+// refused returns the error of a kernel that refuses namespaces. In a container that masks a part of /proc it refuses another
+// /proc to a user namespace (mount_too_revealing in fs/namespace.c).
+func refused(err error) error {
+	return fmt.Errorf("cannot make namespaces: %w; allow user namespaces on this machine, or give the container CAP_SYS_ADMIN", err)
+}
+
 // firstMounts separates the mounts from those of the machine and mounts /proc for the PID namespace.
 func firstMounts() error {
 	if err := mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
-		return refused(err)
+		return err
 	}
-	return refused(mount("proc", "/proc", "proc", procNosuid, ""))
-}
-
-// refused adds to an error of mount(2) what an operator can do. In a container that masks a part of /proc the kernel
-// refuses another one to a user namespace (mount_too_revealing in fs/namespace.c).
-func refused(err error) error {
-	if errors.Is(err, fs.ErrPermission) {
-		err = fmt.Errorf("%w; allow user namespaces on this machine, or give the container CAP_SYS_ADMIN", err)
-	}
-	return err
+	return mount("proc", "/proc", "proc", procNosuid, "")
 }
 
 // mounts makes the node's directories below DIR, and mounts.

@@ -49,7 +49,7 @@ func runControl() int {
 	signal.Notify(signals, unix.SIGTERM, unix.SIGHUP, unix.SIGINT)
 	n := newNode(c)
 	if err := n.make(); err != nil {
-		return fail(fmt.Errorf("cannot make the node: %w", refused(err)))
+		return fail(fmt.Errorf("cannot make the node: %w", err))
 	}
 	return n.run(signals)
 }

@@ -284,6 +284,7 @@ func TestWrongUsage(t *testing.T) {
 		"flag provided but not defined: -hold":                      {"--hold", "1s", dir, "--", "true"},
 		"DIR -- COMMAND is missing":                                 {dir, "true"},
 		"cannot read --pods: open /nonexistent: no such file":       {"--pods", "/nonexistent", dir, "--", "true"},
+		"DIR is /run/x: the node has another /run":                  {"/run/x", "--", "true"},
 		"DIR is \"" + dir + "/a b\": use a path without spaces":     {dir + "/a b", "--", "true"},
 	} {
 		if _, err := parseArgs(args); err == nil || !strings.Contains(err.Error(), want) {

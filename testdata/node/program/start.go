@@ -169,11 +169,13 @@ func parseArgs(args []string) (config, error) {
 	return c, err
 }
 
-// nodeDir makes DIR and returns its path without symbolic links. A directory that the node hides cannot be used, nor a
-// path that OR_FLAGS could not contain.
+// nodeDir makes DIR and returns its path without symbolic links.
 func nodeDir(dir string) (string, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
+		return "", err
+	}
+	if err := usable(dir); err != nil {
 		return "", err
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -182,15 +184,20 @@ func nodeDir(dir string) (string, error) {
 	if dir, err = filepath.EvalSymlinks(dir); err != nil {
 		return "", fmt.Errorf("cannot use DIR: %w", err)
 	}
+	return dir, usable(dir)
+}
+
+// usable returns an error for a directory that the node hides, and for a path that OR_FLAGS cannot contain.
+func usable(dir string) error {
 	if strings.ContainsAny(dir, " \t\n\\'\"") {
-		return "", fmt.Errorf("DIR is %q: use a path without spaces, quotes and backslashes, since OR_FLAGS has it", dir)
+		return fmt.Errorf("DIR is %q: use a path without spaces, quotes and backslashes, since OR_FLAGS has it", dir)
 	}
 	for _, hidden := range append(slices.Clone(coveredDirs), "/proc", "/sys", "/run", "/var/run", "/var/log") {
 		if dir == hidden || strings.HasPrefix(dir, hidden+"/") {
-			return "", fmt.Errorf("DIR is %s: the node has another %s; use a directory elsewhere", dir, hidden)
+			return fmt.Errorf("DIR is %s: the node has another %s; use a directory elsewhere", dir, hidden)
 		}
 	}
-	return dir, nil
+	return nil
 }
 
 // start runs the node in namespaces of its own and returns the exit code of COMMAND.
@@ -207,8 +214,7 @@ func start(c config) int {
 		cmd, in, err = startInit(true) // root of a container without CAP_SYS_ADMIN
 	}
 	if err != nil {
-		return fail(fmt.Errorf("cannot make namespaces: %w; allow user namespaces on this machine, "+
-			"or give the container CAP_SYS_ADMIN", err))
+		return fail(refused(err))
 	}
 	go func() {
 		_, _ = in.Write(text) // init reports what is missing

@@ -12,8 +12,9 @@ import (
 // sweep does what cleanupOrphanedPodDirs does: it removes what it can of the directories of pods that are neither listed
 // nor running, and reports the first error of each kind.
 func (k *kubelet) sweep() {
-	if k.state.NoRuntime || k.paused {
-		return // without its runtime, HandlePodCleanups ends before
+	// Without its runtime HandlePodCleanups ends before, and it is not called until all sources are known.
+	if k.state.NoRuntime || k.state.PodsAPI == PodsAPIInitializing || k.paused {
+		return
 	}
 	entries, err := os.ReadDir(k.Root + "/pods")
 	if err != nil {
