@@ -93,8 +93,11 @@ func (p *pod) result(network, conf, ifName, netns, address string) string {
 		"kind": "cniCacheV1", "containerId": p.sandboxID, "config": base64.StdEncoding.EncodeToString([]byte(conf)),
 		"ifName": ifName, "networkName": network, "netns": netns,
 		"cniArgs": [][2]string{
-			{"IgnoreUnknown", "1"}, {"K8S_POD_NAMESPACE", namespace}, {"K8S_POD_NAME", p.Name},
-			{"K8S_POD_INFRA_CONTAINER_ID", p.sandboxID}, {"K8S_POD_UID", p.UID},
+			{"IgnoreUnknown", "1"},
+			{"K8S_POD_NAMESPACE", namespace},
+			{"K8S_POD_NAME", p.Name},
+			{"K8S_POD_INFRA_CONTAINER_ID", p.sandboxID},
+			{"K8S_POD_UID", p.UID},
 		},
 		"result": map[string]any{
 			"cniVersion": "1.0.0", "dns": map[string]string{},

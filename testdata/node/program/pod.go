@@ -177,7 +177,7 @@ func (p *pod) unmount() error {
 }
 
 // isUnmounted reports whether umount2(2) found no mount: COMMAND may have unmounted it, or moved the directory.
-func isUnmounted(err error) bool { return err == unix.EINVAL || err == unix.ENOENT }
+func isUnmounted(err error) bool { return errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOENT) }
 
 // setAges makes what lies in the directories of pods older, unless they are young. That follows a sweep of the kubelet,
 // which removes empty directories: it did so long ago. The change time of a file cannot be set.

@@ -133,7 +133,7 @@ func parsePod(line string) (podSpec, error) {
 	state, ok := states[p.State]
 	switch {
 	case !podName.MatchString(p.Name):
-		return p, fmt.Errorf("%q is no name of a pod: use a-z, 0-9, - and .", p.Name)
+		return p, fmt.Errorf("%q is no name of a pod: use a-z, 0-9, . and -", p.Name)
 	case strings.ContainsAny(p.UID, "/\x00") || p.UID == "." || p.UID == ".." || len(p.UID) > 255:
 		return p, fmt.Errorf("%q cannot be the name of a directory", p.UID)
 	case !ok:

@@ -52,7 +52,7 @@ func Journalctl(args []string) int {
 var (
 	longOf  = map[string]string{"-f": "--follow", "-o": "--output", "-u": "--unit", "-n": "--lines", "-g": "--grep", "-q": "--quiet", "-a": "--all", "-S": "--since", "-D": "--directory", "-r": "--reverse"}
 	valued  = []string{"--output", "--output-fields", "--since", "--cursor", "--after-cursor", "--grep", "--unit", "--lines"}
-	ignored = []string{"--no-pager", "--all", "--namespace", "--directory", "--case-sensitive", "--utc", "--no-hostname", "--boot", "--system"}
+	ignored = []string{"--no-tail", "--no-pager", "--all", "--namespace", "--directory", "--case-sensitive", "--utc", "--no-hostname", "--boot", "--system"}
 )
 
 func parseJournalctl(args []string) (*reader, error) {
@@ -73,16 +73,9 @@ func parseJournalctl(args []string) (*reader, error) {
 			}
 			value = args[i]
 		}
-		switch {
-		case name == "--no-tail":
-			noTail = true
-		case name == "--since":
-			since = true
-			fallthrough
-		default:
-			if err := r.option(name, value); err != nil {
-				return nil, err
-			}
+		noTail, since = noTail || name == "--no-tail", since || name == "--since"
+		if err := r.option(name, value); err != nil {
+			return nil, err
 		}
 	}
 	if r.follow && !noTail && !since && r.lines < 0 {

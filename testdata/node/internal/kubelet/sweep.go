@@ -63,6 +63,7 @@ func (f *faults) text(format string, args []any) string {
 func (f *faults) volume(format string, args ...any) {
 	f.volumes = append(f.volumes, f.text(format, args))
 }
+
 func (f *faults) removal(format string, args ...any) {
 	f.removals = append(f.removals, f.text(format, args))
 }
