@@ -131,7 +131,7 @@ e2e-kubelets: ## Build the kubelets that make e2e runs beside, once
 
 .PHONY: e2e
 e2e: e2e-runtime e2e-kubelets ## Run beside real kubelets and a real containerd (root, on Debian; builds the kubelets once)
-	cd e2e && E2E_VERSIONS='$(E2E_VERSIONS)' go test -count=1 -parallel 4 -timeout 45m $(TESTFLAGS) .
+	cd e2e && E2E_VERSIONS='$(E2E_VERSIONS)' go test -count=1 -parallel 4 -timeout 90m $(TESTFLAGS) .
 
 .PHONY: e2e-short
 e2e-short: e2e-runtime ## Run the short scenarios beside the newest kubelet, in some minutes (root, on Debian)

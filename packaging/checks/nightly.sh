@@ -13,19 +13,20 @@ export CI=true DEBIAN_FRONTEND=noninteractive REQUIRE_ROOT=1
 
 step prepare make test-packages-trees e2e-cluster-runtime guest-tools
 step build make build
-# After that, since CRI-O needs packages, and apt has one lock.
-begin tools nice make e2e-kubelets e2e-cluster-tools lint-tools packaging-tools e2e-crio-tools
+# After prepare, since CRI-O needs packages, and apt has one lock.
+step tools make e2e-kubelets e2e-cluster-tools lint-tools packaging-tools e2e-crio-tools
 export ORPHAN_REAPER_PROGRAM=$PWD/bin/orphan-reaper
 goon=1
 
-step container make test-container
-step long env ORPHAN_REAPER_LONG=1 GOFLAGS=-count=1 make test
-step race env GOFLAGS=-count=1 make race
-join tools
-
 begin e2e make e2e TESTFLAGS="-run 'Test(BesideKubelets|CNIStream|Page)'"
-step fuzz nice make fuzz FUZZTIME=60s
+step container nice make test-container
+step long nice env ORPHAN_REAPER_LONG=1 GOFLAGS=-count=1 make test TESTFLAGS='-timeout 30m'
+step race nice env GOFLAGS=-count=1 make race TESTFLAGS='-timeout 30m'
 join e2e
+
+begin crio make e2e-crio
+step fuzz nice make fuzz FUZZTIME=60s
+join crio
 
 begin defaults make defaults DEFAULT_PODS=20
 step lint-packages nice make lint-packages
@@ -38,7 +39,6 @@ step packages make test-packages
 join cluster
 
 step guest make test-guest
-step crio make e2e-crio
 step returns make returns RETURN_STARTS=80
 step churn make churn CHURN_PODS=200
 step bench make bench-short
