@@ -93,8 +93,6 @@ func (m *Metrics) lookGauges() []*gauge[looked] {
 			func(l looked) values { return known(map[string]*int64{"": l.Node.Gauges.Uncleaned}) }),
 		row(m, "kubelet_pods", "state", "Pods by the kubelet's own count: desired, active, mirror and working now, orphaned (in the runtime) "+
 			"and restarted since its start. A state that it does not report has no series.", looked.kubeletPods),
-		row(m, "global_mounts", "state", "Volumes at the last look that are staged on this node and that no pod directory wants, by state: mounted, left "+
-			"(only the directory) and unknown (whose they are, or whether they are mounted). Absent where not all could be read.", looked.globalMounts),
 		row(m, "last_look_timestamp_seconds", "", "Time of the last look, seconds since the epoch.",
 			func(l looked) values { return only(seconds(l.At.Wall)) }),
 		row(m, "look_duration_seconds", "", "Duration of the last look.", func(l looked) values { return only(l.took.Seconds()) }),
@@ -105,19 +103,6 @@ func (l looked) states() values {
 	all := values{}
 	for state, n := range summary.CountPods(&l.Look, l.pods) {
 		all[string(state)] = float64(n)
-	}
-	return all
-}
-
-func (l looked) globalMounts() values {
-	if !l.Globals.Read {
-		return nil
-	}
-	all := values{"mounted": 0, "left": 0, "unknown": 0}
-	for _, g := range summary.GlobalMounts(&l.Look) {
-		if state := summary.GlobalState(&g); state != "" {
-			all[state]++
-		}
 	}
 	return all
 }

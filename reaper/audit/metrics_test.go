@@ -52,16 +52,7 @@ func busy() *Metrics {
 		e.Facts.Set(policy.FactSandbox, sandbox, "", "")
 		return e
 	}
-	yes, no := policy.Fact{Truth: policy.Yes}, policy.Fact{Truth: policy.No}
-	staged := []policy.GlobalMount{
-		{Mounted: yes, Wanted: no},
-		{Mounted: no, Wanted: no},
-		{Mounted: yes},
-		{Mounted: yes, Wanted: yes},
-		{Mounted: yes, Wanted: yes, Lives: true},
-		{Mounted: yes, Wanted: no, Since: noon.Add(-time.Minute)},
-	}
-	look := policy.Look{At: policy.Instant{Wall: noon}, Globals: policy.GlobalMounts{All: staged, Read: true}, Node: policy.Node{Gauges: policy.KubeletGauges{
+	look := policy.Look{At: policy.Instant{Wall: noon}, Node: policy.Node{Gauges: policy.KubeletGauges{
 		Uncleaned: new(int64(4)), Desired: new(int64(30)), Mirror: new(int64(4)), Working: []policy.WorkingPods{{Count: 30}, {Lifecycle: "terminating", Count: 1}},
 	}}}
 	pods := []policy.Evidence{
@@ -163,8 +154,7 @@ func TestUnknownHasNoSeries(t *testing.T) {
 	b, err := m.text()
 	testkit.Must(t, err)
 	for _, name := range []string{
-		"\norphan_reaper_pods{", "\norphan_reaper_kubelet_orphan_errors ",
-		"\norphan_reaper_kubelet_pods{", "\norphan_reaper_global_mounts{",
+		"\norphan_reaper_pods{", "\norphan_reaper_kubelet_orphan_errors ", "\norphan_reaper_kubelet_pods{",
 	} {
 		if bytes.Contains(b, []byte(name)) {
 			t.Errorf("%s has a series", strings.TrimSpace(name))
@@ -184,7 +174,7 @@ func TestSeriesExistFromTheStart(t *testing.T) {
 			if !strings.HasPrefix(line, "#") && !strings.Contains(line, "_source_") && !strings.Contains(line, "_kubelet_orphan_errors ") &&
 				!strings.Contains(line, "_kubelet_pods{") &&
 				!strings.HasPrefix(line, "orphan_reaper_pods{") && !strings.Contains(line, "_sandbox_age_") &&
-				!strings.Contains(line, "_cni_addresses{") && !strings.Contains(line, "_global_mounts{") {
+				!strings.Contains(line, "_cni_addresses{") {
 				names[line[:strings.LastIndexByte(line, ' ')]] = true
 			}
 		}

@@ -177,7 +177,6 @@ type Look struct {
 	// kubelet's list of the pods that it wants; nil is not known.
 	InRuntime, KubeletLists *int
 	Errors                  []string // what could not be read, for display
-	Globals                 GlobalMounts
 }
 
 // Means is how the kernel confines changes of the disk, for display.

@@ -96,9 +96,6 @@ func (p *Probe) Look(ctx context.Context, parked []policy.EntryState, only []par
 	look.Listed = l.allListed()
 	look.Manifests, look.StaticSandboxes = &l.static.StaticPods, l.runtime.Running
 	l.count(&look)
-	if !l.partial {
-		look.Globals = l.globalMounts(ctx)
-	}
 	look.Errors = l.errors
 	p.cfg.Logger.DebugContext(ctx, "looked", slog.Int("pods", len(look.Pods)), slog.Int("parked", len(look.Parked)),
 		slog.Int("mount_namespaces", l.mounts.Namespaces()), slog.Int("errors", len(l.errors)))

@@ -144,7 +144,9 @@ func examineNode(ctx context.Context, x *summary.Case, cfg config.Config, claims
 		return err
 	}
 	rep.Misplaced(n.misplaced)
-	n.attachments(ctx, &rep)
+	if x.Staged, err = n.probe.Staged(ctx); err != nil {
+		x.Staged = nil // it is not known which pods they are of
+	}
 	x.Looked, x.Look, x.Quarantine = true, rep.Look, rep.Quarantine
 	x.Node, x.Pods, x.Breaker = rep.Look.Node, rep.Pods, rep.Stopped
 	if opened, open := n.Store.Breaker(); open {

@@ -400,19 +400,10 @@ func Look(ctx context.Context, cfg config.Config, uids []parsers.PodUID) (s Surv
 	}
 	s.Report, err = n.Reaper.Pass(ctx, reaper.Options{DryRun: true, CNI: true, Only: uids, Claims: recentClaims(ctx, cfg, n.Reaper.Clock, n.log)})
 	s.Misplaced(n.misplaced)
-	n.attachments(ctx, &s.Report)
 	if err == nil {
 		err = ctx.Err() // an interrupted look is incomplete
 	}
 	return s, err
-}
-
-// attachments asks the API server about the volumes that are staged here. Only commands that show them do this.
-func (n *Node) attachments(ctx context.Context, rep *reaper.Report) {
-	l := &rep.Look
-	if l.Globals.All = summary.GlobalMounts(l); len(l.Globals.All) > 0 {
-		n.probe.Attachments(ctx, l.Globals.Node, l.Globals.All)
-	}
 }
 
 // closeQuietly closes a file that was read, or synced before.

@@ -15,18 +15,18 @@ import (
 // Doctor is the content of doctor's screen: why a kubelet complains, and what an operator has to do. Package summary decides
 // that.
 type Doctor struct {
-	NeedsPerson bool            `json:"needs_person"`
-	Looked      bool            `json:"looked"` // false if the pods directory could not be read
-	Complaints  complaints      `json:"complaints"`
-	Pods        []complainedPod `json:"pods"`
-	Living      int             `json:"living"` // pod directories of pods that live
-	Daemon      summary.Daemon  `json:"daemon"`
-	Stops       *policy.Why     `json:"stops,omitempty"` // what stops all removal
-	Todo        []Todo          `json:"todo"`
-	Globals     []GlobalMount   `json:"global_mounts,omitempty"`
-	Aging       *aging          `json:"aging,omitempty"` // nil if nothing is purged automatically
-	Missing     []string        `json:"missing"`
-	Errors      []string        `json:"errors"`
+	NeedsPerson bool                  `json:"needs_person"`
+	Looked      bool                  `json:"looked"` // false if the pods directory could not be read
+	Complaints  complaints            `json:"complaints"`
+	Pods        []complainedPod       `json:"pods"`
+	Living      int                   `json:"living"` // pod directories of pods that live
+	Daemon      summary.Daemon        `json:"daemon"`
+	Stops       *policy.Why           `json:"stops,omitempty"` // what stops all removal
+	Todo        []Todo                `json:"todo"`
+	Staged      []policy.StagedVolume `json:"staged,omitempty"`
+	Aging       *aging                `json:"aging,omitempty"` // nil if nothing is purged automatically
+	Missing     []string              `json:"missing"`
+	Errors      []string              `json:"errors"`
 
 	c             *summary.Case
 	now           time.Time
@@ -87,7 +87,7 @@ func NewDoctor(c summary.Case, x Context) Doctor {
 	d := summary.Diagnose(c)
 	v := Doctor{
 		NeedsPerson: d.NeedsPerson, Looked: c.Looked, Living: d.Living, Daemon: c.Daemon, Pods: []complainedPod{}, Todo: []Todo{},
-		Missing: []string{}, Errors: append([]string{}, c.Look.Errors...), Globals: GlobalMounts(&c.Look, x), c: &c, now: x.Now.Wall, place: x.Place,
+		Missing: []string{}, Errors: append([]string{}, c.Look.Errors...), Staged: c.Staged, c: &c, now: x.Now.Wall, place: x.Place,
 	}
 	if c.Err != nil {
 		v.Errors = append(v.Errors, c.Err.Error())

@@ -45,7 +45,7 @@ func (p doctorPrinter) write(v *Doctor) {
 	p.pods(v)
 	p.removal(v)
 	p.quarantine(v)
-	p.Globals(v.Globals, mostPods, v.now)
+	p.staged(v.Staged)
 	p.todo(v)
 	p.missing(v)
 }
@@ -274,6 +274,23 @@ func (p doctorPrinter) commands(commands []string, rest string) {
 	}
 }
 
+// staged writes one line about the volumes that are staged here and that no pod directory names.
+func (p doctorPrinter) staged(all []policy.StagedVolume) {
+	if len(all) == 0 {
+		return
+	}
+	var names []string
+	for _, v := range all[:min(len(all), mostCommands)] {
+		names = append(names, human.Short(clean.Name(v.Driver), 60)+" "+human.Short(clean.Name(v.Handle), 80))
+	}
+	if len(all) > mostCommands {
+		names = append(names, "…")
+	}
+	p.Gap()
+	p.Para("", human.Count(len(all), "volume")+" "+human.Plural(len(all), "is", "are")+" staged here that no pod directory names ("+
+		strings.Join(names, ", ")+"). Nothing unmounts them by itself; docs/faq.md has what to check before you do.")
+}
+
 func (p doctorPrinter) todo(v *Doctor) {
 	var back []string
 	for i := range v.Pods { // put back, and kept by nothing else
@@ -284,7 +301,7 @@ func (p doctorPrinter) todo(v *Doctor) {
 	switch {
 	case len(v.Todo) > 0:
 		p.Heading("What you have to do")
-	case v.Looked && !v.NeedsPerson && len(back) == 0 && len(v.Globals) == 0 && v.c.Unlisted == 0:
+	case v.Looked && !v.NeedsPerson && len(back) == 0 && len(v.Staged) == 0 && v.c.Unlisted == 0:
 		p.Gap()
 		p.Printf("%s\n", p.Paint(Green, "You have nothing to do."))
 	}

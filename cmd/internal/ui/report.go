@@ -37,7 +37,6 @@ type Report struct {
 	Errors     []string      `json:"errors"`
 	Quarantine []Entry       `json:"quarantine"`
 	Node       *nodeView     `json:"node,omitempty"`
-	Globals    []GlobalMount `json:"global_mounts,omitempty"` // of scan
 
 	show    Show
 	now     time.Time
@@ -178,8 +177,6 @@ func NewReport(r reaper.Report, c Context, show Show) Report {
 	v.unlisted, v.misplaced = len(c.Unlisted), r.Quarantine != nil
 	if show.Swept {
 		v.outcomes(r.Outcomes)
-	} else {
-		v.Globals = GlobalMounts(&r.Look, c)
 	}
 	v.narrow()
 	return v

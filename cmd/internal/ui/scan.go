@@ -26,14 +26,8 @@ func (p *Printer) Report(v *Report) {
 		p.lookErrors(v)
 		p.whatToDo(v, shown)
 		p.conflicts(v)
-		if !v.show.Swept {
-			if n := len(v.Globals); n > 0 {
-				p.Gap()
-				p.Para("", human.Count(n, "volume")+" "+human.Plural(n, "is", "are")+" staged here that no living pod uses: orphan-reaper doctor")
-			}
-			if v.Node != nil {
-				p.ending(v.Node)
-			}
+		if !v.show.Swept && v.Node != nil {
+			p.ending(v.Node)
 		}
 	})
 }

@@ -66,18 +66,6 @@ func busyReport() reaper.Report {
 	}
 	r.Means.Landlock = policy.Fact{Truth: policy.No, Detail: "ABI 1 cannot allow a rename between directories"}
 	r.Look.At.Wall = screenNow
-	no := policy.Fact{Truth: policy.No, Detail: "no pod directory has it"}
-	r.Look.Globals = policy.GlobalMounts{Read: true, All: []policy.GlobalMount{
-		{
-			Path: "plugins/kubernetes.io/csi/nfs.csi.k8s.io/0f2e/globalmount", Driver: "nfs.csi.k8s.io", Handle: "share\x1b[2J\n#a",
-			Mounted: policy.Fact{Truth: policy.No}, Wanted: policy.Fact{Detail: "cannot read vol_data.json: longer than 65536 bytes"},
-			Attached: policy.Fact{Detail: "not asked: no API server was named (--kubeconfig)"},
-		},
-		{
-			Path: "plugins/kubernetes.io/csi/ebs.csi.aws.com/9c1a b/globalmount", Driver: "ebs.csi.aws.com", Handle: "vol-0a1b", Since: ago(49 * time.Hour).Wall,
-			Mounted: yes, Wanted: no, Attached: policy.Fact{Truth: policy.No, Detail: "no VolumeAttachment has it for n1"},
-		},
-	}}
 	r.Look.Errors = []string{"cannot read /proc/4242/mountinfo: permission denied"}
 	skeleton := policy.Residue{Path: "etc-hosts", Class: contents.ClassSkeleton, Bytes: 4096, Entries: 1}
 	scratch := policy.Residue{Path: "volumes/kubernetes.io~empty-dir/cache", Class: contents.ClassEphemeral, Bytes: 70 << 20, Entries: 1200}
@@ -155,7 +143,6 @@ func screens() map[string]struct {
 	c := busyContext()
 	scan, swept, dry := NewReport(busyReport(), c, Show{}), NewReport(sweptReport(), c, Show{Swept: true}), NewReport(busyReport(), c, Show{Swept: true, DryRun: true})
 	one := busyReport()
-	one.Look.Globals = policy.GlobalMounts{} // the look is of one pod
 	mounted := NewExplanation(one, c, uidMounted, "", nil)
 	held := NewExplanation(busyReport(), c, uidHeld, "", busyHistory())
 	archives := []cni.ArchiveState{{Name: "cni-20261120-001415-000", At: ago(3 * time.Hour), Files: 2048, Bytes: 3 << 20}}

@@ -77,9 +77,11 @@ type Case struct {
 	Look    policy.Look
 	Root    bool   // this process has root's rights
 	Refused string // what security label keeps it from reading all the same, "" for none
-	Node    policy.Node
-	Pods    []policy.Judged
-	Parked  []parsers.PodUID // what lies in quarantine
+	// Staged are the volumes that are staged on the node and that no pod directory names, nil if they are not known.
+	Staged []policy.StagedVolume
+	Node   policy.Node
+	Pods   []policy.Judged
+	Parked []parsers.PodUID // what lies in quarantine
 	// Conflicts are those of which an entry lies there that only an operator ends.
 	Conflicts []parsers.PodUID
 	// Failed are the entries there with which the last step failed.
