@@ -145,27 +145,3 @@ func TestWholeWeb(t *testing.T) {
 		t.Errorf("exit code %d: %s", code, daemon.printed())
 	}
 }
-
-// TestWholeFleetWait checks that a daemon removes what fleet sweep waits for.
-func TestWholeFleetWait(t *testing.T) {
-	n := newWholeNode(t)
-	n.write("log", "")
-	address := freeAddress(t)
-	daemon := n.start(n.command("run", "--log-source", "file", "--log-file", n.path("log"), "--web-listen-address", address, "--node-name", "worker-1",
-		"--enforce-spread", "0s"))
-	fetch(t, "GET", "http://"+address+"/readyz", 200)
-	n.pod(1, false)
-	_, dry, _ := call(t, "fleet", "sweep", "--dry-run", "http://"+address)
-	code, out, printed := call(t, "fleet", "sweep", "--wait=10m", "http://"+address)
-	out, dry = strings.Join(strings.Fields(out), " "), strings.Join(strings.Fields(dry), " ")
-	if code != 0 || !strings.Contains(out, "1 of 1 node has looked: 1 pod moved to quarantine, 1 removed there, 0 put back;") ||
-		!strings.Contains(dry, "none was asked to look. 0 pods can be removed") {
-		t.Errorf("code %d, %s\n%s\n%s", code, printed, dry, out)
-	}
-	if _, err := os.Stat(n.path("root/pods/" + wholeUID(1))); err == nil {
-		t.Error("the pod's directory still exists")
-	}
-	if code := daemon.end(); code != 0 {
-		t.Errorf("exit code %d: %s", code, daemon.printed())
-	}
-}
