@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"sync"
 
 	"golang.org/x/sys/unix"
 )
@@ -65,6 +66,9 @@ type Entry struct {
 	Kind uint8 // DT_DIR and so on; DT_UNKNOWN if the file system does not report it
 }
 
+// listBuffers are the buffers of List. A scan of a node lists some ten directories of each pod.
+var listBuffers = sync.Pool{New: func() any { return new([firstBuffer]byte) }}
+
 // List returns up to limit entries from the beginning, and with them ErrTooMany if there are more.
 func (d *Dir) List(limit int) ([]Entry, error) {
 	if err := d.Rewind(); err != nil {
@@ -72,7 +76,9 @@ func (d *Dir) List(limit int) ([]Entry, error) {
 	}
 	var out []Entry
 	var list []entry
-	buf := make([]byte, firstBuffer)
+	buffer := listBuffers.Get().(*[firstBuffer]byte) //nolint:forcetypeassert // New returns no other
+	defer listBuffers.Put(buffer)
+	buf := buffer[:]
 	for {
 		var more bool
 		var err error
