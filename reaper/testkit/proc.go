@@ -75,7 +75,7 @@ func AddProc(t *testing.T, procDir string, procs ...FakeProc) {
 			"stat": fmt.Sprintf("%d (%s) %s %d 1 1 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 11 0 %d 123 45 18446744073709551615\n",
 				p.PID, p.Comm, state, p.Parent, p.Start),
 			"mountinfo": mountinfo,
-			"status":    fmt.Sprintf("Name:\t%s\nUid:\t%s\t%s\t%s\t%s\nNSpid:\t%s\n", p.Comm, uid, uid, uid, uid, nspid),
+			"status":    fmt.Sprintf("Name:\t%s\nPPid:\t%d\nUid:\t%s\t%s\t%s\t%s\nNSpid:\t%s\n", p.Comm, p.Parent, uid, uid, uid, uid, nspid),
 		} {
 			WriteText(t, filepath.Join(dir, name), text)
 		}

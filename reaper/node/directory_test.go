@@ -1,0 +1,157 @@
+package node
+
+import (
+	"os"
+	"testing"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/judge"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
+)
+
+func TestDirectory(t *testing.T) {
+	n := newNode(t)
+	pods := n.cfg.RootDir + "/pods/"
+	uid := n.pod()
+	link, file := testkit.NewUID(), testkit.NewUID()
+	must(t, os.Symlink(string(uid), pods+string(link)))
+	n.write("kubelet/pods/"+string(file), "")
+	n.mkdir("kubelet/pods/lost+found")
+	gone := testkit.NewUID()
+	s := n.scanner().Scan(t.Context(), nil, []parsers.PodUID{gone})
+	if len(s.Pods) != 5 {
+		t.Fatalf("%d pods, want 5", len(s.Pods))
+	}
+	for _, c := range []struct {
+		uid    parsers.PodUID
+		truth  judge.Truth
+		exists judge.Truth
+		detail string
+	}{
+		{uid, judge.Yes, judge.Yes, ""},
+		{link, judge.No, judge.Yes, "no directory"},
+		{file, judge.No, judge.Yes, "no directory"},
+		{gone, judge.No, judge.No, "does not exist"},
+		{"", judge.Yes, judge.Yes, ""}, // lost+found
+	} {
+		p, ok := s.Pod(c.uid)
+		if !ok {
+			t.Fatalf("no pod %q", c.uid)
+		}
+		wantFact(t, p.Facts[judge.Directory], c.truth, false, c.detail)
+		if p.Present != c.exists {
+			t.Errorf("%s: present %v, want %v", p.Name, p.Present, c.exists)
+		}
+	}
+	if p, _ := s.Pod(uid); p.PodName != "web-0" {
+		t.Errorf("the name is %q", p.PodName)
+	}
+	if s.Node.FreeBytes < 0 {
+		t.Error("the free space was not read")
+	}
+}
+
+// TestPodsDirectoryUnread: without a listing nothing is known of any pod's directory. A link is not followed.
+func TestPodsDirectoryUnread(t *testing.T) {
+	n := newNode(t)
+	uid := n.pod()
+	must(t, os.Rename(n.cfg.RootDir+"/pods", n.dir+"/elsewhere"))
+	must(t, os.Symlink(n.dir+"/elsewhere", n.cfg.RootDir+"/pods"))
+	s := n.scanner().Scan(t.Context(), []parsers.PodUID{uid}, nil)
+	p, _ := s.Pod(uid)
+	wantFact(t, p.Facts[judge.Directory], judge.Unknown, false, "no directory")
+	if p.Present != judge.Unknown || len(s.Problems) == 0 {
+		t.Errorf("present %v, problems %q", p.Present, s.Problems)
+	}
+}
+
+func TestDirectoryIsMountPoint(t *testing.T) {
+	testkit.NeedProcesses(t)
+	n := newNode(t)
+	uid := n.pod()
+	testkit.Mount(t, "t", n.cfg.RootDir+"/pods/"+string(uid), "tmpfs", 0, "")
+	wantFact(t, n.fact(uid, judge.Directory), judge.No, false, "mount point")
+}
+
+// TestSkeleton: what a returning pod changes first changes the sum. Data of a volume does not.
+func TestSkeleton(t *testing.T) {
+	for _, c := range []struct {
+		path    string
+		changes bool
+	}{
+		{"new", true},
+		{"volumes/new", true},
+		{"volumes/kubernetes.io~empty-dir/new", true},
+		{"plugins/new", true},
+		{"plugins/kubernetes.io~empty-dir/new", true},
+		{"containers/new", true},
+		{"volume-subpaths/new", true},
+		{"volumes/kubernetes.io~empty-dir/tmp/data", false},
+		{"containers/app/data", false},
+	} {
+		n := newNode(t)
+		uid := n.pod()
+		at := "kubelet/pods/" + string(uid) + "/"
+		n.mkdir(at + "volume-subpaths")
+		sum := func() uint64 {
+			s := n.scan()
+			p, _ := s.Pod(uid)
+			return p.Skeleton.Sum
+		}
+		before := sum()
+		if sum() != before {
+			t.Fatal("the sum of an unchanged directory changes")
+		}
+		n.mkdir(at + c.path)
+		if changed := sum() != before; changed != c.changes {
+			t.Errorf("%s: changed %v, want %v", c.path, changed, c.changes)
+		}
+	}
+}
+
+// TestYoungest: a driver writes vol_data.json before NodePublish, which may run for two minutes.
+func TestYoungest(t *testing.T) {
+	n := newNode(t)
+	uid := n.pod()
+	at := "kubelet/pods/" + string(uid) + "/volumes/"
+	n.write(at+csiPlugin+"/pv/vol_data.json", "{}")
+	old, young := time.Unix(1_000_000, 0), time.Unix(2_000_000, 0)
+	for _, path := range []string{at + "kubernetes.io~empty-dir/tmp", at + csiPlugin + "/pv"} {
+		must(t, os.Chtimes(n.dir+"/"+path, old, old))
+	}
+	for _, path := range []string{at + csiPlugin + "/pv/vol_data.json", at + csiPlugin + "/pv"} {
+		must(t, os.Chtimes(n.dir+"/"+path, young, young))
+		s := n.scan()
+		if p, _ := s.Pod(uid); !p.Skeleton.Youngest.Equal(young) {
+			t.Errorf("after %s the youngest is %v", path, p.Skeleton.Youngest)
+		}
+		must(t, os.Chtimes(n.dir+"/"+path, old, old))
+	}
+}
+
+// TestSkeletonOnly: only a directory without any data may be exchanged with the quarantined one.
+func TestSkeletonOnly(t *testing.T) {
+	for _, c := range []struct {
+		file string
+		want judge.Truth
+	}{
+		{"", judge.Yes},
+		{"volumes/kubernetes.io~csi/pv/vol_data.json", judge.Yes},
+		{"volumes/kubernetes.io~csi/pv/mount/data", judge.No},
+		{"volumes/kubernetes.io~empty-dir/tmp/data", judge.No},
+		{"volumes/kubernetes.io~empty-dir/tmp/vol_data.json", judge.No},
+		{"plugins/kubernetes.io~empty-dir/wrapped_token/ready", judge.No},
+		{"data", judge.No},
+	} {
+		n := newNode(t)
+		uid := n.pod()
+		if c.file != "" {
+			n.write("kubelet/pods/"+string(uid)+"/"+c.file, "x")
+		}
+		s := n.scan(uid)
+		if p, _ := s.Pod(uid); p.SkeletonOnly != c.want {
+			t.Errorf("with %q it is %v, want %v", c.file, p.SkeletonOnly, c.want)
+		}
+	}
+}

@@ -1,0 +1,350 @@
+package node
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/moby/sys/mountinfo"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
+	"github.com/orphan-reaper/orphan-reaper/reaper/fdpath"
+	"github.com/orphan-reaper/orphan-reaper/reaper/judge"
+)
+
+// mountTables is what one mountinfo of each (mount namespace, root) shows: proc_pid_mountinfo(5).
+type mountTables struct {
+	source string
+	pods   map[parsers.PodUID]judge.Fact // a mount that has the UID in its root, mount point or options
+	doubts map[parsers.PodUID]string     // why the mounts of one pod's own processes are not known
+	staged map[string]string             // by path below plugins/kubernetes.io/csi, a mount there in words
+	sees   judge.Fact
+}
+
+// fact reports whether a mount has the pod's UID.
+func (m *mountTables) fact(uid parsers.PodUID) judge.Fact {
+	if m == nil {
+		return judge.Fact{}
+	}
+	if f, ok := m.pods[uid]; ok {
+		f.Source = m.source
+		return f
+	}
+	if why := m.doubts[uid]; why != "" {
+		return judge.Fact{Source: m.source, Detail: why}
+	}
+	return judge.Fact{Truth: judge.No, Source: m.source}
+}
+
+// Budgets of what is read. A pod's processes have the mounts of their containers; a driver's have those of the node, some
+// 20 lines of 200 bytes a pod. All others together may have what the kernel allows: fs.mount-max is 100,000 a namespace.
+const (
+	podBytes, podEntries   = 8 << 20, 20_000
+	unitBytes, unitEntries = 256 << 20, 1_000_000
+)
+
+// lineSum is a hash of a table's first line, since a tenant chooses how long that is.
+type lineSum [sha256.Size]byte
+
+var noLine = lineSum(sha256.Sum256(nil))
+
+// budget is how much more is read of the tables of one owner.
+type budget struct{ bytes, entries int }
+
+var errBudget = errors.New("its mount tables are too large to read")
+
+// mountReader reads the tables of one scan.
+type mountReader struct {
+	*Scanner
+	*mountTables
+	wanted  parsers.PodSet
+	kubelet int
+	seen    map[lineSum]bool
+	budgets map[owner]*budget
+	ownUser string // our user namespace
+	node    parsers.PodUID
+	own     *table // our own
+	host    *table // the kubelet's, or that of PID 1
+	regions regions
+	views   int
+}
+
+// view is whose table it is.
+type view struct {
+	pid   int
+	apart bool // in another user namespace: mounting there needs no privilege on the node
+	owner owner
+}
+
+// readMounts reads the tables of all processes: first our own, which shows where our directories lie, then the kubelet's.
+func (s *Scanner) readMounts(ctx context.Context, kubelet int, wanted parsers.PodSet) (*mountTables, error) {
+	r := &mountReader{
+		Scanner: s, wanted: wanted, kubelet: kubelet, seen: map[lineSum]bool{}, budgets: map[owner]*budget{}, node: s.ownPod(),
+		mountTables: &mountTables{pods: map[parsers.PodUID]judge.Fact{}, doubts: map[parsers.PodUID]string{}, staged: map[string]string{}},
+	}
+	var err error
+	if r.ownUser, err = os.Readlink(s.cfg.Proc + "/self/ns/user"); err != nil {
+		return nil, err
+	}
+	if err := r.readOwn(); err != nil {
+		return nil, err
+	}
+	read := map[int]bool{}
+	// A process that started after the listing may be the only one left of a namespace. Any user can start processes without
+	// end, so this ends after some listings.
+	const listings = 3
+	for range listings {
+		pids, err := s.listProcesses()
+		if err != nil {
+			return r.mountTables, err
+		}
+		began := len(read)
+		for _, pid := range pids {
+			if read[pid] {
+				continue
+			}
+			read[pid] = true
+			if err := ctx.Err(); err != nil {
+				return r.mountTables, fmt.Errorf("cannot read the mounts in time: %w", err)
+			}
+			if err := r.readProcess(pid); err != nil {
+				return r.mountTables, err
+			}
+		}
+		if len(read) == began {
+			break
+		}
+	}
+	r.source = fmt.Sprintf("%s/*/mountinfo, %s", s.cfg.Proc, count(r.views, "mount table"))
+	return r.mountTables, nil
+}
+
+// readOwn reads the tables of this process and of the kubelet, and with them where our directories lie.
+func (r *mountReader) readOwn() error {
+	t, err := r.readTable(os.Getpid(), view{pid: os.Getpid()}, true)
+	if err != nil {
+		return err
+	}
+	r.own = t
+	if r.regions, err = r.findRegions(); err != nil {
+		return err
+	}
+	r.scan(t, view{pid: os.Getpid()})
+	first := r.kubelet
+	if first == 0 {
+		first = 1
+	}
+	if r.host, err = r.readTable(first, view{pid: first}, true); err != nil {
+		if vanished(err) {
+			r.sees.Detail = fmt.Sprintf("PID %d has ended", first)
+			return nil
+		}
+		return err
+	}
+	r.scan(r.host, view{pid: first})
+	r.sees = r.seesMounts()
+	return nil
+}
+
+// readProcess reads the table of one process, unless another one with the same mounts was read. An error is for the node: a
+// table of root's that cannot be read. The table of a pod is that pod's doubt only.
+func (r *mountReader) readProcess(pid int) error {
+	path := r.procPath(pid, "mountinfo")
+	fd, err := openProc(path)
+	if err != nil {
+		return unlessVanished(err)
+	}
+	in := &tableReader{fd: fd, path: path}
+	defer in.close()
+	first, err := in.first()
+	if err != nil || first == noLine || r.seen[first] {
+		return unlessVanished(err)
+	}
+	r.seen[first] = true
+	v := view{pid: pid}
+	if v.owner, err = r.ownerAt(pid); err != nil {
+		return unlessVanished(err)
+	}
+	if user, err := os.Readlink(r.procPath(pid, "ns/user")); err == nil {
+		v.apart = user != r.ownUser
+	}
+	t, err := r.parse(in, v, false)
+	if err == nil {
+		r.scan(t, v)
+		return nil
+	}
+	switch err = unlessVanished(err); {
+	case err == nil:
+		return nil
+	case v.owner.pod != "":
+		r.doubts[v.owner.pod] = fmt.Sprintf("cannot read the mounts of PID %d of this pod: %v", pid, err)
+	case v.apart:
+		// No privilege is needed to make such a table. What may be in it of a pod is the pod's own mount, seen from outside.
+	default:
+		return fmt.Errorf("cannot read %s: %w", path, err)
+	}
+	return nil
+}
+
+func (r *mountReader) ownerAt(pid int) (owner, error) {
+	text, err := r.readProc(pid, "cgroup", 64<<10)
+	return parseOwner(string(text), r.node), err
+}
+
+// readTable reads one table for sure, and keeps its optional fields.
+func (r *mountReader) readTable(pid int, v view, peers bool) (*table, error) {
+	path := r.procPath(pid, "mountinfo")
+	fd, err := openProc(path)
+	if err != nil {
+		return nil, err
+	}
+	in := &tableReader{fd: fd, path: path}
+	defer in.close()
+	first, err := in.first()
+	if err != nil {
+		return nil, err
+	}
+	r.seen[first] = true
+	t, err := r.parse(in, v, peers)
+	if t != nil {
+		t.first = first
+	}
+	return t, err
+}
+
+// table has the mounts of one mountinfo as far as they are needed: to place a mount point, its parent's device and root.
+type table struct {
+	first  lineSum
+	byID   map[int]placed
+	hits   []*mountinfo.Info // those that have a wanted UID, or are of a staged volume
+	shared map[string]bool   // its peer groups, if they were asked for
+	peers  map[int][]string  // the optional fields of each mount
+}
+
+// placed is where a mount lies, and what of which file system it shows.
+type placed struct {
+	dev         device
+	root, point string
+	fsType      string
+}
+
+type device struct{ major, minor int }
+
+// parse reads the table within the budget of its owner.
+func (r *mountReader) parse(in *tableReader, v view, peers bool) (*table, error) {
+	r.views++
+	b := r.budget(v.owner)
+	in.left = b.bytes
+	t := &table{byID: map[int]placed{}}
+	if peers {
+		t.shared, t.peers = map[string]bool{}, map[int][]string{}
+	}
+	over := false
+	_, err := mountinfo.GetMountsFromReader(in, func(m *mountinfo.Info) (skip, stop bool) {
+		if b.entries--; b.entries < 0 {
+			over = true
+			return true, true
+		}
+		t.byID[m.ID] = placed{device{m.Major, m.Minor}, m.Root, m.Mountpoint, m.FSType}
+		if peers {
+			for f := range strings.FieldsSeq(m.Optional) {
+				if t.peers[m.ID] = append(t.peers[m.ID], f); strings.HasPrefix(f, "shared:") {
+					t.shared[strings.TrimPrefix(f, "shared:")] = true
+				}
+			}
+		}
+		if r.concerns(m) {
+			t.hits = append(t.hits, m)
+		}
+		return true, over
+	})
+	if b.bytes = in.left; over {
+		return nil, errBudget
+	}
+	if err == nil {
+		err = in.err
+	}
+	if err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+func (r *mountReader) budget(o owner) *budget {
+	if r.budgets[o] == nil {
+		r.budgets[o] = &budget{unitBytes, unitEntries}
+		if o.pod != "" {
+			r.budgets[o] = &budget{podBytes, podEntries}
+		}
+	}
+	return r.budgets[o]
+}
+
+// concerns reports whether the line has a wanted UID, or is of a staged volume.
+func (r *mountReader) concerns(m *mountinfo.Info) bool {
+	return strings.Contains(m.Mountpoint, stagedMark) || strings.Contains(m.Mountpoint, blockMark) || len(r.uids(m)) > 0
+}
+
+// uids returns the wanted pods that the line has in its root, mount point or options. Only the options have the upper
+// directory of an overlay or the source of a bindfs.
+func (r *mountReader) uids(m *mountinfo.Info) []parsers.PodUID {
+	found := r.wanted.InPath(r.wanted.InPath(nil, []byte(m.Mountpoint)), []byte(m.Root))
+	for _, text := range [...]string{m.Options, m.Source, m.VFSOptions} {
+		if len(text) >= 32 {
+			r.wanted.InText([]byte(text), func(uid parsers.PodUID) { found = append(found, uid) })
+		}
+	}
+	return found
+}
+
+// scan adds the mounts of one table.
+func (r *mountReader) scan(t *table, v view) {
+	for _, m := range t.hits {
+		at, within := r.place(t, m)
+		r.addStaged(m, v, at, within == inPlugins)
+		// In another user namespace any user can mount a tmpfs at a path of any name.
+		if v.apart && !r.regions.has(device{m.Major, m.Minor}) {
+			continue
+		}
+		for _, uid := range r.uids(m) {
+			_, named := parsers.PodSet{uid: true}.Component([]byte(firstOf(at)))
+			alive := !v.apart && within == inPods && named
+			if known, ok := r.pods[uid]; ok && (known.Alive || !alive) {
+				continue
+			}
+			r.pods[uid] = judge.Fact{Truth: judge.Yes, Alive: alive, Detail: r.words(m, v)}
+		}
+	}
+}
+
+func firstOf(path string) string {
+	first, _, _ := strings.Cut(path, "/")
+	return first
+}
+
+// words describes a mount for messages.
+func (r *mountReader) words(m *mountinfo.Info, v view) string {
+	at := "mounted at " + clean.Name(clean.Cut(m.Mountpoint, 512))
+	if m.Root != "/" {
+		at += ", from " + clean.Name(clean.Cut(m.Root, 512))
+	}
+	who := process{pid: v.pid}
+	if comm, err := r.readProc(v.pid, "comm", 64); err == nil {
+		who.name = strings.TrimSpace(string(comm))
+	}
+	return fmt.Sprintf("%s (%s) in the mount namespace of %s", at, clean.Name(m.FSType), who.who())
+}
+
+func unlessVanished(err error) error {
+	if vanished(err) {
+		return nil
+	}
+	return err
+}
+
+// close closes the table's file.
+func (t *tableReader) close() { fdpath.Close(t.fd) }
