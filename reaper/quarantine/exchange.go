@@ -94,7 +94,8 @@ func (b *batch) restored(ctx context.Context, m judge.Move, other string) judge.
 	}
 	newer := m
 	newer.Action, newer.Entry, newer.ID, newer.Remove = judge.Clean, other, id, content.SetOf(content.Skeleton)
-	if m.Replace || b.remove(ctx, newer).Result != judge.Done {
+	// A stop must not leave a skeleton for an operator.
+	if m.Replace || b.remove(context.WithoutCancel(ctx), newer).Result != judge.Done {
 		b.writeManifest(newer, other, aboutOther)
 		o.Other, o.OtherID = other, id
 	}
