@@ -28,9 +28,7 @@ type Daemon struct {
 	Status func(string)
 	// Checkpoint saves how far the sources have read. It is called after each pass, at most once a minute while lines
 	// arrive, and at the end.
-	Checkpoint func()
-	// Part returns how long this node waits before it enforces, up to most; nil is a random time.
-	Part          func(most time.Duration) time.Duration
+	Checkpoint    func()
 	lookError     string // of the last look, "" if it succeeded
 	contradiction string // between the settings and the kubelet, as of the last look
 	// cniDue is when the neighbour's next turn is due, and cniEnded when the last ended.
@@ -180,7 +178,6 @@ func (d *Daemon) logSlow(running time.Duration) time.Duration {
 }
 
 func (d *Daemon) pass(ctx context.Context, claims []reported.Claim) passResult {
-	d.spread()
 	rep, err := d.Pass(ctx, Options{Claims: claims, CNI: d.Clock.Now().Boot >= d.cniDue})
 	if rep.CNI != nil {
 		in, _ := rep.CNI.Due()

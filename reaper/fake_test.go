@@ -521,10 +521,6 @@ func (n *fakeNode) Load(name string, v any) (bool, error) {
 		if q, ok := n.files[name].(reported.Messages); ok {
 			*v = q.Clone()
 		}
-	case *enforcing:
-		if e, ok := n.files[name].(enforcing); ok {
-			*v = e
-		}
 	}
 	return n.files[name] != nil, nil
 }

@@ -30,8 +30,7 @@ type Reaper struct {
 	BatchSize int
 
 	memory    memory
-	unsaved   bool // the disk has an older memory: it could not be written
-	enforcing enforcing
+	unsaved   bool           // the disk has an older memory: it could not be written
 	unwritten *policy.Record // the record that opened the breaker, while the ledger cannot be written
 	home      quarantineHome // the last known quarantine
 	doing     atomic.Value   // a string: what the running pass does now
@@ -57,10 +56,7 @@ func (r *Reaper) Load() error {
 	if _, err := r.Store.Load("heard", &r.memory.Log); err != nil {
 		return err
 	}
-	if _, err := r.Store.Load("quiet", &r.memory.Messages); err != nil {
-		return err
-	}
-	_, err := r.Store.Load("enforcing", &r.enforcing)
+	_, err := r.Store.Load("quiet", &r.memory.Messages)
 	return err
 }
 

@@ -145,8 +145,6 @@ func (rep *Report) Summary(rules policy.Rules) string {
 	mode := "enforce"
 	if rules.Observe {
 		mode = "observe"
-	} else if rules.Delay.Left > 0 {
-		mode += " from " + rules.Delay.Until.UTC().Format(time.RFC3339)
 	}
 	count := func(n int, one, many string) string {
 		if n == 1 {

@@ -188,8 +188,6 @@ var manual = map[string]string{
 	"mode": `enforce acts. observe looks, judges and records what would be done. It changes nothing, not even in quarantine.
 
 On a node that you do not know, start with observe, and read the journal before you enforce.`,
-	"enforce_spread": `A daemon that changes from observe to enforce waits a random part of this before it acts, so that the first nodes of a fleet ` +
-		`prove the judgement before most act. A node waits once: restarts neither lengthen nor repeat the wait. A sweep does not wait.`,
 	"hold": `How long the evidence against a pod must stay good. Two looks at least this far apart must agree, and the pod's directory must not have ` +
 		`changed for this time. With 0s one look is enough; use that on no node.`,
 	"confirm": `How long a pod that was moved to quarantine waits for a sign of life before anything of it is removed. A kubelet makes the directory of ` +

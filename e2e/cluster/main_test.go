@@ -62,7 +62,6 @@ var steps = []struct {
 	{"orphans of real pods", reaped},
 	{"the API server down and up", away},
 	{"upgrade and drain", rollout},
-	{"observe, then enforce", hurried},
 }
 
 func TestMain(m *testing.M) {

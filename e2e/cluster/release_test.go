@@ -24,7 +24,6 @@ const (
 // values are the chart's values; no image is pulled here.
 const values = `image: {repository: orphan-reaper, tag: ` + tagBefore + `, pullPolicy: Never}
 mode: enforce
-enforceSpread: 0s
 maxUnavailable: 1
 minReadySeconds: 2
 `

@@ -678,7 +678,6 @@ func TestCNIDropAsksTheGate(t *testing.T) {
 		"contradiction":            func(n *fakeCNI, _ *Sweeper, _ *reaper.Turn) { n.node.Agrees.Truth = policy.No },
 		"breaker":                  func(n *fakeCNI, _ *Sweeper, _ *reaper.Turn) { _, _ = n.Append(policy.Record{Kind: policy.KindBreaker}) },
 		"breaker, and a full disk": func(_ *fakeCNI, _ *Sweeper, t *reaper.Turn) { t.Stopped = true },
-		"enforce_spread":           func(_ *fakeCNI, _ *Sweeper, t *reaper.Turn) { t.Rules.Delay.Left = time.Hour },
 		"no remover":               func(_ *fakeCNI, s *Sweeper, _ *reaper.Turn) { s.Remover = nil },
 	} {
 		n := sweptCNI(t)

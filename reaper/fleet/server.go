@@ -77,7 +77,6 @@ type Server struct {
 	lacks  []string // what keeps the daemon from enforcing
 	open   bool     // the breaker is open
 	done   report.Done
-	from   time.Time // when the daemon begins to enforce, zero if it does not wait
 	due    time.Time // when the daemon is no longer ready without another look
 }
 
@@ -207,7 +206,7 @@ func (s *Server) Publish(r *report.Report, err error, next time.Duration) {
 		return
 	}
 	s.report, s.failed, s.lacks, s.open = append(text, '\n'), "", nil, r.BreakerOpen
-	s.from, s.done = r.EnforcesFrom, r.Done
+	s.done = r.Done
 	if r.Mode == report.Observe {
 		return
 	}
@@ -231,20 +230,16 @@ func (s *Server) healthz(w http.ResponseWriter, _ *http.Request) {
 
 // readyz reports whether the daemon does what its mode is for, and if not, what is missing.
 func (s *Server) readyz(w http.ResponseWriter, _ *http.Request) {
-	problems, from := s.problems()
-	switch {
-	case len(problems) == 0 && from.IsZero():
+	problems := s.problems()
+	if len(problems) == 0 {
 		_, _ = fmt.Fprintln(w, "ok")
-		return
-	case len(problems) == 0: // waiting for enforce_spread counts as ready, since a rollout would take hours
-		_, _ = fmt.Fprintf(w, "ok\nenforces from %s (enforce_spread)\n", from.Format(time.RFC3339))
 		return
 	}
 	http.Error(w, "not ready:\n- "+strings.Join(problems, "\n- "), http.StatusServiceUnavailable)
 }
 
-// problems returns what keeps the daemon from being ready, and until when it waits before it enforces.
-func (s *Server) problems() (list []string, from time.Time) {
+// problems returns what keeps the daemon from being ready.
+func (s *Server) problems() (list []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.failed != "" {
@@ -256,7 +251,7 @@ func (s *Server) problems() (list []string, from time.Time) {
 	case now.After(s.due):
 		list = append(list, "the last look was due "+now.Sub(s.due.Add(-lateBy)).Round(time.Second).String()+" ago")
 	}
-	return append(list, s.lacks...), s.from
+	return append(list, s.lacks...)
 }
 
 func (s *Server) orphans(w http.ResponseWriter, _ *http.Request) {

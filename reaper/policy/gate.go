@@ -2,7 +2,6 @@ package policy
 
 import (
 	"slices"
-	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
 )
@@ -31,7 +30,6 @@ type Standing struct {
 type Permit struct {
 	undo, remove bool
 	stops        Why
-	wait         time.Duration // until that ends by itself; 0 where it does not
 }
 
 // Gate is the one place that decides whether this process may change the node now. An open breaker, and a setting that
@@ -56,8 +54,6 @@ func (s Standing) Gate() Permit {
 		p.stops = Why{ReasonBreaker, breakerOpen}
 	case s.Rules.Observe:
 		p.stops = Why{ReasonObserve, "mode observe changes nothing"}
-	case s.Rules.Delay.Left > 0:
-		p.stops, p.wait = Why{ReasonSpread, "this node enforces from " + s.Rules.Delay.Until.UTC().Format(time.RFC3339) + " (enforce_spread)"}, s.Rules.Delay.Left
 	default:
 		p.remove = true
 	}
@@ -89,8 +85,6 @@ func (v *Verdict) Gate(p Permit) {
 	why, stopped := p.Stops()
 	switch {
 	case !stopped || !v.Goes():
-	case p.wait > 0:
-		v.WaitFor(p.wait, why.Reason, why.Detail)
 	case v.Stage == InQuarantine:
 		v.WaitFor(0, why.Reason, why.Detail)
 	default:

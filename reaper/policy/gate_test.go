@@ -16,7 +16,6 @@ func TestPermit(t *testing.T) {
 		{"a healthy node", func(*Standing) {}, true, true},
 		{"a dry run", func(s *Standing) { s.DryRun = true }, false, false},
 		{"mode observe", func(s *Standing) { s.Rules.Observe = true }, false, false},
-		{"its part of enforce_spread is not over", func(s *Standing) { s.Rules.Delay.Left = 1 }, true, false},
 		{"the breaker is open", func(s *Standing) { s.Breaker = true }, true, false},
 		{"a setting contradicts the kubelet", func(s *Standing) { s.Node.Agrees.Truth = No }, true, false},
 		{"that is not known", func(s *Standing) { s.Node.Agrees.Truth = Unknown }, true, false},

@@ -60,9 +60,7 @@ const (
 	ReasonLimit      Reason = "limit"
 	ReasonBreaker    Reason = "breaker"
 	ReasonObserve    Reason = "observe"
-	// ReasonSpread: a daemon that changed to mode enforce waits a part of enforce_spread.
-	ReasonSpread Reason = "enforce-spread"
-	ReasonWaived Reason = "waived"
+	ReasonWaived     Reason = "waived"
 	// ReasonTerminating: the kubelet seems stuck terminating the pod.
 	ReasonTerminating Reason = "terminating"
 	// ReasonRemoval: the removal itself was refused by the kernel or the file system.
@@ -79,7 +77,7 @@ func Reasons() []Reason {
 		ReasonKubeletLists, ReasonAPILists, ReasonAPIUnknown, ReasonStaticPod, ReasonStaged, ReasonInUse, ReasonRestored, ReasonHold,
 		ReasonContentUnknown, ReasonInvalidUID, ReasonNamespaces, ReasonContradiction, ReasonUntied, ReasonNetns, ReasonForeign,
 		ReasonRemade, ReasonConfirm, ReasonCannotMove, ReasonLimit,
-		ReasonBreaker, ReasonObserve, ReasonSpread, ReasonWaived, ReasonTerminating, ReasonRemoval,
+		ReasonBreaker, ReasonObserve, ReasonWaived, ReasonTerminating, ReasonRemoval,
 	}
 }
 

@@ -17,20 +17,11 @@ type Rules struct {
 	CNIOlderThan time.Duration
 	MaxPerLook   int  // most pods moved in one look; 0 is no limit
 	Observe      bool // change nothing
-	// EnforceSpread is how long a daemon that changes to mode enforce waits at most, and Wait what is left of that.
-	EnforceSpread time.Duration
-	Delay         Delay
 	// Waive leaves out what only a kubelet or a runtime can report (--runtime-endpoint none). A source that shows alive
 	// keeps all the same, but for the log directory and the pod-resources socket: no kubelet is left to remove them.
 	Waive bool
 	// NeedAPI: an API server was named, and while it cannot be asked everything is kept.
 	NeedAPI bool
-}
-
-// Delay is how long a daemon still waits before it enforces. The zero value is no delay.
-type Delay struct {
-	Until time.Time // by the wall clock, for display
-	Left  time.Duration
 }
 
 // Stage is where what was judged lies.

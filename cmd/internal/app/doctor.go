@@ -48,9 +48,6 @@ func Examine(ctx context.Context, cfg config.Config) (x summary.Case, err error)
 	if mode := x.Daemon.Mode; mode != "" {
 		x.Rules.Observe = mode != config.ModeEnforce // the screen shows what the running daemon removes
 	}
-	if from := x.Daemon.EnforcesFrom; !from.IsZero() {
-		x.Rules.Delay = policy.Delay{Until: from, Left: from.Sub(clock.Now().Wall)}
-	}
 	x.Err = examineNode(ctx, &x, cfg, claims)
 	if x.Root && !cfg.OtherNodeRoot() {
 		x.Refused = deniedBy("/proc/self/attr/current", cfg.PodsDir(), procDir+"/1/root")
@@ -224,9 +221,6 @@ func describeHolder(ctx context.Context, d *summary.Daemon, args []string, store
 	in.Usual, in.Theirs = config.DefaultFile, true
 	if cfg, err := config.Load(ctx, in); err == nil {
 		d.Mode = cfg.Mode
-		if !cfg.Observe() {
-			d.EnforcesFrom = reaper.DelayOf(store, Now(), cfg.EnforceSpread).Until
-		}
 	}
 }
 

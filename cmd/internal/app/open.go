@@ -86,7 +86,7 @@ func settingsAgree(ctx context.Context, cfg config.Config) policy.Fact {
 func Rules(c config.Config) policy.Rules {
 	return policy.Rules{
 		Hold: c.Hold, Confirm: c.Confirm, Retention: c.Retention, CNIOlderThan: c.CNIOlderThan,
-		MaxPerLook: c.MaxPerLook, Observe: c.Observe(), EnforceSpread: c.EnforceSpread, Waive: c.Waive(),
+		MaxPerLook: c.MaxPerLook, Observe: c.Observe(), Waive: c.Waive(),
 		NeedAPI: c.Kubeconfig != config.None && c.APIUnreachable != config.UnreachableIgnore,
 	}
 }

@@ -57,7 +57,7 @@ func publish(d *reaper.Daemon, who report.Report, to func(r *report.Report, err 
 		if err == nil {
 			r = report.New(who, &report.Pass{
 				Number: look, Look: rep.Look, Pods: rep.Pods, Entries: rep.Entries,
-				BreakerOpen: rep.Stopped, Observe: d.Rules.Observe, EnforcesFrom: d.Rules.Delay.Until, Done: done,
+				BreakerOpen: rep.Stopped, Observe: d.Rules.Observe, Done: done,
 			})
 		}
 		to(&r, err, rep.Next)

@@ -25,7 +25,6 @@ const (
 type Config struct {
 	RootDir, QuarantineDir, StateDir string
 	Mode                             string // modeObserve or ModeEnforce
-	EnforceSpread                    time.Duration
 	Hold, Confirm, Retention         time.Duration
 	MaxPerLook                       int
 	LogSources                       []string // auto alone, or journald and file in any order
@@ -70,11 +69,8 @@ func (c Config) Begins() string {
 	if c.Observe() {
 		return "changes nothing (mode observe); orphan-reaper scan shows what mode: enforce would remove"
 	}
-	text := "enforces: it moves pods that were seen dead for hold (" + human.Span(c.Hold) + ") and that the kubelet reports; what a sweep or mode observe saw before its start counts"
-	if c.EnforceSpread > 0 {
-		text += "; if it has only observed so far, it waits a random part of " + human.Span(c.EnforceSpread) + " first (enforce_spread)"
-	}
-	return text + "; orphan-reaper scan shows what would be removed, mode: observe only looks"
+	return "enforces: it moves pods that were seen dead for hold (" + human.Span(c.Hold) +
+		") and that the kubelet reports; what a sweep or mode observe saw before its start counts; orphan-reaper scan shows what would be removed, mode: observe only looks"
 }
 
 // Waive reports whether there is neither kubelet nor runtime here (--runtime-endpoint none).

@@ -61,8 +61,6 @@ func settings(c *Config) []Setting {
 			&c.RootDir),
 		choice("mode", "MODE", ModeEnforce, "observe or enforce; observe changes nothing", &c.Mode,
 			modeObserve, ModeEnforce).live(),
-		duration("enforce-spread", "0s", "how long a daemon that changes from observe to enforce waits at most; the wait is a random part of it",
-			&c.EnforceSpread),
 		duration("hold", "1m", "how long the evidence that a pod is dead must hold", &c.Hold),
 		duration("confirm", "5m", "how long a pod stays in quarantine unchanged, in case it shows a sign of life; 0s only with --hold 0s",
 			&c.Confirm),

@@ -177,7 +177,7 @@ func sentence(p *summary.Pod, recent bool) string {
 // ofNode are the reasons about the node, the time or the settings, and not about a dead pod.
 var ofNode = []policy.Reason{
 	policy.ReasonYoung, policy.ReasonHold, policy.ReasonKubeletStarting, policy.ReasonLimit, policy.ReasonWaived,
-	policy.ReasonObserve, policy.ReasonSpread, policy.ReasonBreaker, policy.ReasonNamespaces, policy.ReasonContradiction,
+	policy.ReasonObserve, policy.ReasonBreaker, policy.ReasonNamespaces, policy.ReasonContradiction,
 }
 
 // mainReason returns the most important reason for an operator: mounted, then restored, then one that needs an operator, then

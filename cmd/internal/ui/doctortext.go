@@ -179,11 +179,7 @@ func (p doctorPrinter) removal(v *Doctor) {
 		return
 	}
 	p.Heading("What is removed automatically")
-	text := eligible + "."
-	if from := v.Daemon.EnforcesFrom; !from.IsZero() {
-		text += " The daemon enforces from " + human.Clock(from, v.now) + " (enforce_spread)."
-	}
-	p.Para("  ", fmt.Sprintf("%s The daemon has run since %s (mode %s).", text, human.Clock(v.Daemon.Since, v.now), cmp.Or(v.Daemon.Mode, "unknown")))
+	p.Para("  ", fmt.Sprintf("%s. The daemon has run since %s (mode %s).", eligible, human.Clock(v.Daemon.Since, v.now), cmp.Or(v.Daemon.Mode, "unknown")))
 }
 
 // eligible returns how many pods can be removed without an operator, and when.

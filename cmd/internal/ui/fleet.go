@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/fleet/report"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
@@ -50,7 +49,6 @@ type FleetTotals struct {
 	Breakers  int `json:"breakers"`
 	// WouldReap is how many of Reap are on nodes in mode observe.
 	WouldReap int `json:"would_reap"`
-	Waiting   int `json:"waiting"` // for enforce_spread
 	report.Counts
 }
 
@@ -64,8 +62,6 @@ type FleetNode struct {
 	Missing     []string      `json:"missing"`
 	BreakerOpen bool          `json:"breaker_open"`
 	Counts      report.Counts `json:"counts"`
-	// EnforcesFrom is when the wait for enforce_spread ends.
-	EnforcesFrom time.Time `json:"enforces_from,omitzero"`
 
 	hits int // pods with the reason and driver of the scope
 }
@@ -103,7 +99,7 @@ func (f *FleetList) Add(at report.Target, r *report.Report, err error) {
 	if !at.Named {
 		f.hosts[at.URL] = at.Node
 	}
-	n := FleetNode{node, at.URL, other, r.Version, r.Mode, list(r.Missing), r.BreakerOpen, r.Counts, r.EnforcesFrom, 0}
+	n := FleetNode{node, at.URL, other, r.Version, r.Mode, list(r.Missing), r.BreakerOpen, r.Counts, 0}
 	f.add(r)
 	if n.hits = f.scope.hits(r); !f.scope.shows(&n) || f.scope.Namespace != "" && !slices.ContainsFunc(r.Pods, f.scope.pod) {
 		return
@@ -134,9 +130,6 @@ func (f *FleetList) add(r *report.Report) {
 	}
 	if r.BreakerOpen {
 		t.Breakers++
-	}
-	if !r.EnforcesFrom.IsZero() {
-		t.Waiting++
 	}
 	if r.Mode != "enforce" {
 		t.WouldReap += c.Reap

@@ -22,9 +22,6 @@ func (p *Printer) FleetList(f *FleetList) {
 	if t.Observing > 0 {
 		p.Para("", human.Count(t.Observing, "node")+" of them: mode observe, or something is missing, so that nothing is removed there.")
 	}
-	if t.Waiting > 0 {
-		p.Para("", human.Count(t.Waiting, "node")+" of them: mode enforce begins later, by enforce_spread.")
-	}
 	if t.Breakers > 0 {
 		p.Para("", fmt.Sprintf("On %s the daemon has stopped: a quarantined pod turned out to be alive. Inspect it there: orphan-reaper quarantine list and "+
 			"explain UID; after quarantine resume the daemon removes pods again, this one too.",
@@ -104,8 +101,6 @@ func (p *Printer) fleetNodes(f *FleetList) {
 			mode = "stopped"
 		case mode == "enforce" && len(n.Missing) > 0:
 			mode = "lacks"
-		case !n.EnforcesFrom.IsZero():
-			mode = "waits"
 		}
 		c := n.Counts
 		p.Printf("%s%s%6d%6d%6d%8d%12d%10s\n", human.Pad(human.Short(clean.Text(n.Node), fleetWidth-1), fleetWidth), human.Pad(human.Short(clean.Text(mode), 9), 10),

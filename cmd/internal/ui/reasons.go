@@ -284,11 +284,6 @@ var Reasons = []ReasonText{
 		First:  "orphan-reaper sweep --dry-run",
 	},
 	{
-		Reason: policy.ReasonSpread,
-		Means:  "The daemon has changed to mode enforce and waits a random part of enforce_spread, so that not all nodes act at once.",
-		Todo:   "Nothing: it ends by itself. orphan-reaper doctor shows when.",
-	},
-	{
 		Reason: policy.ReasonWaived,
 		Means:  "You left out the facts that only a kubelet or a runtime can give (--runtime-endpoint none).",
 		Todo:   "Nothing. On a node with a kubelet, leave that flag out.",

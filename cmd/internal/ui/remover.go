@@ -26,16 +26,10 @@ func RemoverOf(n policy.Node, breaker bool, d summary.Daemon, observe bool, wait
 		observe = d.Mode != "enforce"
 	}
 	r := Remover{wait: wait, none: d.Runs == policy.No}
-	rules := policy.Rules{Observe: observe}
-	if !d.EnforcesFrom.IsZero() {
-		rules.Delay = policy.Delay{Until: d.EnforcesFrom, Left: 1}
-	}
-	why, stopped := policy.Standing{Node: n, Breaker: breaker, Rules: rules}.Gate().Stops()
+	why, stopped := policy.Standing{Node: n, Breaker: breaker, Rules: policy.Rules{Observe: observe}}.Gate().Stops()
 	switch {
 	case stopped && why.Reason == policy.ReasonObserve && d.Runs == policy.Yes:
 		r.note, r.final = "Nothing is removed: the daemon runs in mode observe.", true
-	case stopped && why.Reason == policy.ReasonSpread:
-		r.note, r.final = "Nothing is removed yet: "+why.Detail+".", true
 	case stopped:
 		r.note, r.final = "Nothing is removed: "+clean.Text(why.Detail)+".", true
 	default:

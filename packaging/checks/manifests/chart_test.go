@@ -315,8 +315,6 @@ func TestSchema(t *testing.T) {
 		"image.digest=sha256:1":                   "/image/digest",
 		"image.repository=orphan-reaper:1":        "/image/repository",
 		"extraArgs[0]=retention":                  "/extraArgs/0",
-		"enforceSpread=soon":                      "/enforceSpread",
-		"extraArgs[0]=--enforce-spread=0s":        "/extraArgs/0",
 		"extraArgs[0]=--mode=enforce":             "/extraArgs/0",
 		"extraArgs[0]=--node-namespaces=self":     "/extraArgs/0",
 		"extraArgs[0]=--hold":                     "/extraArgs/0",

@@ -26,7 +26,6 @@ var effects = []struct{ given, set, text string }{
 	{"", "mode=enforce", "- --mode=enforce\n"},
 	{"mode=label,", "enforceLabel.key=canary", "key: canary\n"},
 	{"mode=label,", "enforceLabel.value=second", "- second\n"},
-	{"", "enforceSpread=2h", "- --enforce-spread=2h\n"},
 	{"", "extraArgs[0]=--retention=48h", "- --retention=48h\n"},
 	{"", "env[0].name=GODEBUG", "- name: GODEBUG\n"},
 	{"", "extraVolumes[0].name=ca", "\n        - name: ca\n"},

@@ -30,8 +30,6 @@ type Pass struct {
 	Entries     []policy.EntryState
 	BreakerOpen bool
 	Observe     bool
-	// EnforcesFrom is when the daemon's wait because of enforce_spread ends, or zero.
-	EnforcesFrom time.Time
 	// Done is what the daemon has done since its start.
 	Done Done
 }
@@ -45,8 +43,6 @@ type Report struct {
 	Look uint64    `json:"look"`
 	At   time.Time `json:"at"`
 	Mode string    `json:"mode"` // Observe or enforce
-	// EnforcesFrom is until when a daemon in mode enforce waits (enforce_spread), or zero.
-	EnforcesFrom time.Time `json:"enforces_from,omitzero"`
 	// Missing lists what keeps the daemon from enforcing in mode enforce.
 	Missing     []string `json:"missing"`
 	BreakerOpen bool     `json:"breaker_open"`
@@ -147,7 +143,7 @@ func New(who Report, p *Pass) Report {
 	if p.Observe {
 		r.Mode = Observe
 	}
-	r.Missing, r.BreakerOpen, r.EnforcesFrom, r.Done = missing(p), p.BreakerOpen, p.EnforcesFrom, p.Done
+	r.Missing, r.BreakerOpen, r.Done = missing(p), p.BreakerOpen, p.Done
 	r.Errors = []string{}
 	for i, text := range p.Look.Errors {
 		if i == mostErrors {

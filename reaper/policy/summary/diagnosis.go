@@ -45,14 +45,12 @@ type Source struct {
 
 // Daemon is the one process that removes pods by itself.
 type Daemon struct {
-	Runs    policy.Truth `json:"runs"`
-	Problem string       `json:"problem,omitempty"` // why that is not known
-	PID     int          `json:"pid,omitempty"`     // who holds its lock: with Runs No a sweep, which ends by itself
-	Since   time.Time    `json:"since,omitzero"`
-	Mode    string       `json:"mode,omitempty"`
-	// EnforcesFrom is when its part of enforce_spread ends; zero where it does not wait.
-	EnforcesFrom time.Time `json:"enforces_from,omitzero"`
-	Installed    bool      `json:"installed"` // there is a systemd unit of it
+	Runs      policy.Truth `json:"runs"`
+	Problem   string       `json:"problem,omitempty"` // why that is not known
+	PID       int          `json:"pid,omitempty"`     // who holds its lock: with Runs No a sweep, which ends by itself
+	Since     time.Time    `json:"since,omitzero"`
+	Mode      string       `json:"mode,omitempty"`
+	Installed bool         `json:"installed"` // there is a systemd unit of it
 }
 
 // Pod is one pod that the log reports, or that is left here.
@@ -168,7 +166,7 @@ func Diagnose(c Case) Diagnosis {
 		}
 		d.Bytes[p.Fate] += p.Bytes
 	}
-	d.Stopped = d.Stopped && c.Looked && d.Stops.Reason != policy.ReasonSpread
+	d.Stopped = d.Stopped && c.Looked
 	goes := slices.ContainsFunc(d.Pods, func(p Pod) bool { return p.Fate == Goes })
 	d.Unattended = goes && c.Daemon.Runs != policy.Yes
 	d.NeedsPerson = d.Count[Person]+d.Count[Stopped] > 0 || d.Unattended || d.Deaf && c.Looked && !c.Rules.Waive ||
