@@ -16,8 +16,7 @@ import (
 
 // TestDefaults measures how long a kubelet complains with the default settings, of one pod that really ran and of
 // several (DEFAULT_PODS, a hundred in make defaults), from its first complaint to its last. Each time the daemon has
-// just been started. No line is forged, and no pod is admitted
-// after those that end, so the kubelet's state files still contain them.
+// just been started. No line is forged.
 func TestDefaults(t *testing.T) {
 	t.Parallel()
 	backlog := defaultBacklog

@@ -14,7 +14,7 @@ import (
 
 // Each of these signs of life is enough by itself.
 var signsOfLife = []policy.FactName{
-	policy.FactSandbox, policy.FactContainer, policy.FactCgroup, policy.FactKubeletLists, policy.FactAPILists, policy.FactKubeletFile,
+	policy.FactSandbox, policy.FactContainer, policy.FactCgroup, policy.FactKubeletLists, policy.FactAPILists,
 }
 
 // TestLivesWhileHeld checks that a pod that shows a sign of life while its data waits in quarantine is logged and

@@ -41,14 +41,12 @@ type fakeNode struct {
 	cutAt      int // panic with errCut at this step and each later one; 0: never
 	ledgerErr  error
 	saveErr    error
-	appends    int       // writes to the ledger so far
-	fullAt     int       // the disk is full at this write only
-	unsynced   bool      // the fsync after parking fails
-	immutable  bool      // every park fails
-	stays      bool      // every removal from quarantine fails
-	unwanted   string    // the list that wants no pod; "": none
-	written    time.Time // when the kubelet wrote its state file
-	idle       bool      // the kubelet does not write it again
+	appends    int    // writes to the ledger so far
+	fullAt     int    // the disk is full at this write only
+	unsynced   bool   // the fsync after parking fails
+	immutable  bool   // every park fails
+	stays      bool   // every removal from quarantine fails
+	unwanted   string // the list that wants no pod; "": none
 	// signs are the facts that looks find of pods in quarantine.
 	signs map[parsers.PodUID]map[policy.FactName]policy.Truth
 	// remakes are pods whose directory is made again when they go back; met reports that this has happened.
@@ -181,10 +179,7 @@ func (n *fakeNode) evidence(uid parsers.PodUID, p *fakePod) policy.Evidence {
 	if p.leaf > 0 {
 		e.Residue = []policy.Residue{{Path: fakeLeaf, Class: contents.ClassData, Entries: int64(p.leaf) + 1}}
 	}
-	if !n.idle {
-		n.written = n.now.Wall
-	}
-	e.Unwanted, e.StateFiles = n.unwanted, []policy.StateFile{{Name: "cpu_manager_state", Written: n.written}}
+	e.Unwanted = n.unwanted
 	for f, v := range p.facts {
 		e.Facts.Set(f, v, "fake", "set by the test")
 	}

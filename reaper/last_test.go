@@ -1,7 +1,6 @@
 package reaper
 
 import (
-	"syscall"
 	"testing"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
@@ -53,40 +52,6 @@ func TestLastQuestionAfterAFailure(t *testing.T) {
 	}
 	if n.pods[uidOf(1)] == nil || !n.BreakerOpen() {
 		t.Errorf("back %t, breaker open %t: %v", n.pods[uidOf(1)] != nil, n.BreakerOpen(), n.kinds(uidOf(1)))
-	}
-}
-
-// TestMemorySavedLater: what a full disk had no room for is written down as soon as there is room, and before a move.
-func TestMemorySavedLater(t *testing.T) {
-	n, rules := newFakeNode(), testRules
-	n.add(1, nil)
-	r := n.reaper(t, rules)
-	n.saveErr = syscall.ENOSPC
-	mustPass(t, r, n.claim(1))
-	n.saveErr, n.idle = nil, true
-	n.pass(rules.Hold)
-	n.still = func() { panic(errCut) }
-	if !killed(func() { mustPass(t, r, n.claim(1)) }) {
-		t.Fatal("the process was not killed at the last question")
-	}
-	if kept, _ := n.files["holds"].(memory); len(kept.StateFiles) != 1 {
-		t.Errorf("written down are %v", kept.StateFiles)
-	}
-}
-
-// TestStateFilesBeforeMoves: a process that is killed during a move has written down since when it has seen the kubelet's
-// state files. Without that, the next one cannot prove that a file is older than the parking, and the parked pod waits
-// until the kubelet writes the file again.
-func TestStateFilesBeforeMoves(t *testing.T) {
-	n := newFakeNode()
-	n.add(1, nil)
-	n.still = func() { panic(errCut) }
-	r := n.reaper(t, noHold())
-	if !killed(func() { mustPass(t, r, n.claim(1)) }) {
-		t.Fatal("the process was not killed at the last question")
-	}
-	if kept, _ := n.files["holds"].(memory); len(kept.StateFiles) != 1 {
-		t.Errorf("written down are %v", kept.StateFiles)
 	}
 }
 

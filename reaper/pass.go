@@ -108,10 +108,6 @@ func (r *Reaper) Pass(ctx context.Context, opt Options) (Report, error) {
 		if r.Remover != nil && !r.Rules.Observe && len(opt.Only) == 0 {
 			r.closeUnmounts(&rep)
 		}
-		if r.Store != nil && len(d.Plan.Moves) > 0 && (r.unsaved || !maps.Equal(d.Memory.StateFiles, was.StateFiles)) {
-			// If it is killed after the moves, the next process should know that these files were seen before them.
-			r.saveMemory()
-		}
 		r.carryOut(ctx, &rep, d.Plan)
 	}
 	r.runNeighbour(ctx, &rep, opt)
@@ -204,8 +200,7 @@ func (r *Reaper) remember(rep *Report, opt Options, was decide.Memory) {
 		}
 	}
 	changed := !maps.Equal(now.Holds, was.Holds) || !maps.Equal(now.Recorded, was.Recorded) ||
-		!maps.EqualFunc(now.Refused, was.Refused, decide.Refusal.Equal) || !maps.Equal(now.Names, was.Names) || !maps.Equal(now.Static, was.Static) ||
-		!maps.Equal(now.StateFiles, was.StateFiles)
+		!maps.EqualFunc(now.Refused, was.Refused, decide.Refusal.Equal) || !maps.Equal(now.Names, was.Names) || !maps.Equal(now.Static, was.Static)
 	if r.Store == nil || (!changed && !r.unsaved && len(opt.Claims) == 0 && rep.CNI == nil) {
 		return
 	}

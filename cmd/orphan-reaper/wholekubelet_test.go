@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/cri/fakecri"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
@@ -31,7 +30,6 @@ func newKubeletNode(t *testing.T, script string) *kubeletNode {
 	needNamespaces(t)
 	n := &kubeletNode{wholeNode: newNode(t), script: script}
 	n.mkdir("cgroup/kubepods/besteffort/pod" + livingUID)
-	n.mkdir("var/log/pods/shop_db-0_" + livingUID)
 	runtime, err := fakecri.Start(t.Context(), n.path("CRI"), fakecri.Options{})
 	testkit.Must(t, err)
 	t.Cleanup(runtime.Close)
@@ -265,7 +263,7 @@ eval "$(sed -n "s|^    orphan-reaper unmount|$1 unmount --yes|p" "$SAID")" >"$SA
 	}
 }
 
-// TestWholeForgedByAPath checks that a completed pod, which only its log directory and the kubelet's state file show, is not
+// TestWholeForgedByAPath checks that a completed pod, of which nothing but its directory is left, is not
 // removed by the NFS path of another pod, which mount's error has in the kubelet's log with its newlines.
 func TestWholeForgedByAPath(t *testing.T) {
 	t.Parallel() // waits for seconds
@@ -279,10 +277,6 @@ done &
 `)
 	n.env = append(n.env, "POD="+wholeUID(1))
 	n.pod(1, false)
-	n.mkdir("var/log/pods/shop_job-1_" + wholeUID(1))
-	n.write("root/allocated_pods_state", `{"data":"{\"entries\":{\"`+wholeUID(1)+`\":{}}}"}`)
-	old := time.Now().Add(-time.Hour)
-	testkit.Must(t, os.Chtimes(n.path("root/allocated_pods_state"), old, old))
 	out, printed := n.do("sweep", "--log-source", "file", "--log-file", n.path("log"))
 	if len(n.there(1)) == 0 {
 		t.Errorf("removed: %s%s", out, printed)

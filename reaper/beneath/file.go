@@ -6,7 +6,6 @@ import (
 	"io"
 	"os"
 	"strconv"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -85,26 +84,16 @@ func reopen(handle int) (int, error) {
 
 // ReadFile reads the regular file name below d. A file longer than limit is an error.
 func (d *Dir) ReadFile(name string, limit int64) ([]byte, error) {
-	text, _, err := d.ReadDated(name, limit)
-	return text, err
-}
-
-// ReadDated is ReadFile, and returns the file's modification time, read after the content and so no older than it.
-func (d *Dir) ReadDated(name string, limit int64) ([]byte, time.Time, error) {
 	fd, st, err := d.openRegular(name)
 	if err != nil {
-		return nil, time.Time{}, err
+		return nil, err
 	}
 	defer Close(fd)
 	text, err := ReadAll(fd, int64(min(st.Size, 1<<40)), limit)
 	if err != nil {
-		return nil, time.Time{}, PathError("read", name, err)
+		return nil, PathError("read", name, err)
 	}
-	after, err := Stat(fd)
-	if err != nil {
-		return nil, time.Time{}, PathError("statx", name, err)
-	}
-	return text, time.Unix(after.Mtime.Sec, int64(after.Mtime.Nsec)), nil
+	return text, nil
 }
 
 // ReadAll reads to the end; size is the file's reported length.

@@ -99,14 +99,6 @@ type Residue struct {
 	Partial bool `json:"partial,omitempty"`
 }
 
-// StateFile is a file of the kubelet's own that names the pod.
-type StateFile struct {
-	Name    string    // its path below the kubelet's root directory, or an absolute one
-	Written time.Time // when it was written last, by the wall clock
-	// Seen is since when looks have seen it with that time; zero is not known.
-	Seen Instant
-}
-
 // Evidence is all that one look found of one entry of the pods directory, or of one parked pod.
 type Evidence struct {
 	Name      string         // the name in the pods directory; may hold any byte but slash and NUL
@@ -122,10 +114,6 @@ type Evidence struct {
 	// zero where it is not known.
 	Changed time.Time
 	Facts   Facts
-	// StateFiles are the kubelet's own files that name the pod, where all of them could be read.
-	StateFiles []StateFile
-	// FilesGoStale is true if the kubelet leaves all of these as they are when it releases a pod.
-	FilesGoStale bool
 	// Leaves are the volume directories that the kubelet cannot remove since they are not empty, if its volume manager
 	// reports no other error.
 	Leaves  []VolumeTeardown

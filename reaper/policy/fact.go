@@ -64,7 +64,6 @@ const (
 	FactCgroup                       // is there a cgroup of the pod?
 	FactNamed                        // has the kubelet that runs now reported this UID as an orphan in the last 30 s?
 	FactTeardown                     // does its volume manager still work on the pod?
-	FactKubeletFile                  // does a state file of the kubelet name the UID?
 	FactKubeletLists                 // does the kubelet's own pod list, where it can be had, have the UID?
 	FactAPILists                     // does the API server, where one was named, bind a pod of this UID to the node?
 	FactStaticPod                    // does a manifest of a static pod own the UID?
@@ -79,7 +78,7 @@ const (
 
 var factNames = [NumFacts]string{
 	"directory", "own_mount", "mounted", "sandbox", "container", "cgroup", "named",
-	"held", "kubelet_file", "kubelet_lists", "api_lists", "static_pod", "staged", "in_use", "restored", "content",
+	"held", "kubelet_lists", "api_lists", "static_pod", "staged", "in_use", "restored", "content",
 	"remade", "used",
 }
 

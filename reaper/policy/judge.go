@@ -66,7 +66,6 @@ var rules = [...]rule{
 	{FactCgroup, aboutPod, No, ReasonCgroup, ReasonCgroupUnknown, Keep, Return, shared | breaks | sign | doubt},
 	{FactNamed, aboutKubelet, Yes, ReasonNotReported, ReasonNotReported, Keep, "", waivable},
 	{FactTeardown, aboutPod, No, ReasonKubeletHolds, ReasonKubeletUnknown, Keep, "", waivable},
-	{FactKubeletFile, aboutPod, No, ReasonKubeletFile, ReasonKubeletFile, Keep, Return, waivable | shared | breaks | sign},
 	{FactKubeletLists, aboutPod, No, ReasonKubeletLists, ReasonKubeletLists, Keep, Return, waivable | shared | breaks | sign},
 	{FactAPILists, aboutPod, No, ReasonAPILists, ReasonAPIUnknown, Keep, Return, waivable | shared | breaks | sign},
 	{FactStaticPod, aboutPod, No, ReasonStaticPod, ReasonStaticPod, Keep, Return, waivable | shared | sign},
@@ -190,16 +189,11 @@ func (j *judgement) report() {
 	if j.n.Kubelet.Truth != Yes || f.Truth == Yes {
 		return
 	}
-	j.objectUnreported(Keep, ReasonNotReported, unknownDetail(FactNamed, f))
+	j.against = append(j.against, objection{Keep, Why{ReasonNotReported, unknownDetail(FactNamed, f)}, 0, true})
 }
 
 func (j *judgement) object(d Decision, reason Reason, detail string, need unless) {
 	j.against = append(j.against, objection{decision: d, why: Why{reason, detail}, unless: need})
-}
-
-// objectUnreported objects until the running kubelet reports the pod.
-func (j *judgement) objectUnreported(d Decision, reason Reason, detail string) {
-	j.against = append(j.against, objection{d, Why{reason, detail}, 0, true})
 }
 
 // apply objects unless the rule's fact is the one truth that releases the pod.
@@ -207,10 +201,6 @@ func (j *judgement) apply(rule rule, need unless) {
 	switch f := j.e.Facts[rule.fact]; {
 	case f.Truth == rule.dead:
 	case f.Truth != Unknown:
-		if rule.fact == FactKubeletFile && !j.r.Waive && j.e.FilesGoStale {
-			j.objectUnreported(Wait, rule.alive, f.Detail) // a kubelet reports its orphans in turn
-			return
-		}
 		if rule.fact == FactTeardown && !j.r.Waive && len(j.e.Leaves) > 0 {
 			need = unlessCleared
 		}

@@ -113,7 +113,7 @@ func TestParkedNotThere(t *testing.T) {
 // or another directory, and does not change what happens to the entry. A doubt opens no breaker, nor does a directory
 // in place: an operator may have moved it back.
 func TestSignWhereTheDirectoryIsNot(t *testing.T) {
-	for _, fact := range []FactName{FactCgroup, FactSandbox, FactContainer, FactKubeletFile, FactKubeletLists, FactAPILists, FactRemade, FactMounted} {
+	for _, fact := range []FactName{FactCgroup, FactSandbox, FactContainer, FactKubeletLists, FactAPILists, FactRemade, FactMounted} {
 		for _, truth := range []Truth{No, Unknown, Yes} {
 			for _, phase := range []Phase{PhaseParked, PhaseStripping} {
 				for name, change := range map[string]func(*scene){
@@ -145,7 +145,7 @@ func TestSignWhereTheDirectoryIsNot(t *testing.T) {
 // TestStripCutShort checks that a strip that continues after a crash stops at a sign of life, like a purge of a
 // confirmed entry: a static pod comes back with its UID.
 func TestStripCutShort(t *testing.T) {
-	for _, fact := range []FactName{FactRemade, FactSandbox, FactContainer, FactCgroup, FactKubeletFile, FactKubeletLists} {
+	for _, fact := range []FactName{FactRemade, FactSandbox, FactContainer, FactCgroup, FactKubeletLists} {
 		for _, phase := range []Phase{PhaseStripping, PhaseConfirmed, PhasePurging} {
 			s := deadScene()
 			s.ev.Facts[fact].Truth = Yes

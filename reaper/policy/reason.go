@@ -31,7 +31,6 @@ const (
 	ReasonNotReported     Reason = "not-reported"
 	ReasonKubeletStarting Reason = "kubelet-starting"
 	ReasonKubeletHolds    Reason = "kubelet-holds"
-	ReasonKubeletFile     Reason = "kubelet-file"
 	ReasonKubeletLists    Reason = "kubelet-lists"
 	ReasonAPILists        Reason = "api-lists"
 	ReasonAPIUnknown      Reason = "api-unknown"
@@ -73,7 +72,7 @@ func Reasons() []Reason {
 		ReasonNotADirectory, ReasonOwnMount, ReasonYoung, ReasonMounted, ReasonMountsUnknown,
 		ReasonSandbox, ReasonContainer, ReasonRuntimeUnknown, ReasonRuntimeEmpty, ReasonCgroup,
 		ReasonCgroupUnknown, ReasonNotRunning, ReasonKubeletUnknown, ReasonNotReported, ReasonKubeletStarting, ReasonKubeletHolds,
-		ReasonKubeletFile,
+
 		ReasonKubeletLists, ReasonAPILists, ReasonAPIUnknown, ReasonStaticPod, ReasonStaged, ReasonInUse, ReasonRestored, ReasonHold,
 		ReasonContentUnknown, ReasonInvalidUID, ReasonNamespaces, ReasonContradiction, ReasonUntied, ReasonNetns, ReasonForeign,
 		ReasonRemade, ReasonConfirm, ReasonCannotMove, ReasonLimit,

@@ -1,5 +1,5 @@
-// Package probe reads the node: pod directories, the mounts of all namespaces, cgroups, the kubelet's
-// state files, staged volumes, processes, runtime and kubelet.
+// Package probe reads the node: pod directories, the mounts of all namespaces, cgroups, staged
+// volumes, processes, runtime and kubelet.
 //
 // Probe.Look reads every source once, whatever the number of pods, and finds the pods in it by a hash table of
 // their UIDs. It returns a policy.Look: the facts about each pod and the node. Still and Used read single facts again

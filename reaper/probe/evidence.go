@@ -79,7 +79,6 @@ func (l *gathering) fill(e *policy.Evidence, r *poddir.Answer) {
 	}
 	f[policy.FactCgroup], e.CgroupIdle = l.cgroups.Fact(e.UID, p.cfg.CgroupRoot), l.cgroups.Idle[e.UID]
 	e.Unmount = l.mounts.Unmount(e.UID)
-	f[policy.FactKubeletFile], e.StateFiles = l.inStateFiles.Fact(e.UID, l.rootDir), l.inStateFiles.Files(e.UID)
 	f[policy.FactStaged] = l.volumesOf(e.UID, r).Staged(l.rootDir+"/plugins", &l.volumeUsers)
 	f[policy.FactInUse] = l.openFiles.Fact(e.UID, walked(r))
 	f[policy.FactKubeletLists] = l.podList.Fact(e.UID)
@@ -119,7 +118,7 @@ func (l *gathering) complain(err error) {
 
 // complainOf records the errors of the sources.
 func (l *gathering) complainOf(found kubelet.Answer) {
-	for _, err := range [...]error{l.mounts.Err, l.cgroups.Err, l.inStateFiles.Err, l.openFiles.Err, l.blocks.Err, l.runtime.Err} {
+	for _, err := range [...]error{l.mounts.Err, l.cgroups.Err, l.openFiles.Err, l.blocks.Err, l.runtime.Err} {
 		l.complain(err)
 	}
 	if found.Runs.Truth == policy.Unknown && !l.probe.cfg.Waive {

@@ -53,14 +53,13 @@ func TestUnreadable(t *testing.T) {
 			n := mode(t)
 			uid, closed := newUID(), newUID()
 			n.Mkdir(n.PodDir(uid), n.PodDir(closed), "cgroup/closed")
-			n.Write("kubelet/cpu_manager_state", "{}")
-			for _, rel := range []string{n.PodDir(closed), "cgroup/closed", "kubelet/cpu_manager_state"} {
+			for _, rel := range []string{n.PodDir(closed), "cgroup/closed"} {
 				must(t, os.Chmod(n.Path(rel), 0))
 				t.Cleanup(func() { must(t, os.Chmod(n.Path(rel), 0o700)) })
 			}
 			look := n.look()
 			want := but(facts{
-				policy.FactCgroup: policy.Unknown, policy.FactKubeletFile: policy.Unknown, policy.FactInUse: policy.Unknown,
+				policy.FactCgroup: policy.Unknown, policy.FactInUse: policy.Unknown,
 			})
 			check(t, find(t, look, uid), want)
 			wantDetail(t, find(t, look, uid).Facts[policy.FactInUse], "no other process")
@@ -145,7 +144,6 @@ func TestParked(t *testing.T) {
 	states = append(states, policy.EntryState{Entry: "../pods/" + string(quiet), UID: newUID()})
 	n.Mkdir(n.PodDir(remade), "cgroup/kubepods.slice/pod"+string(remade))
 	n.Write(n.PodDir(asFile), "")
-	n.Write("kubelet/memory_manager_state", string(asFile))
 	look := n.look(states...)
 	alive := func(changed facts) facts {
 		f := but(changed)
@@ -156,7 +154,7 @@ func TestParked(t *testing.T) {
 	}
 	check(t, look.Parked[0], alive(nil))
 	check(t, look.Parked[1], alive(facts{policy.FactRemade: policy.Yes, policy.FactCgroup: policy.Yes}))
-	check(t, look.Parked[2], alive(facts{policy.FactRemade: policy.Yes, policy.FactKubeletFile: policy.Yes}))
+	check(t, look.Parked[2], alive(facts{policy.FactRemade: policy.Yes}))
 	wantDetail(t, look.Parked[2].Facts[policy.FactRemade], "a regular file")
 	check(t, look.Parked[3], alive(facts{policy.FactDirectory: policy.No, policy.FactContent: policy.Unknown}))
 	check(t, look.Parked[4], facts{policy.FactDirectory: policy.Unknown, policy.FactContent: policy.Unknown})

@@ -29,22 +29,21 @@ type gathering struct {
 	wanted  parsers.PodSet
 	partial bool // only some pods were asked for
 
-	runtime      runtime.Answer
-	node         policy.Node
-	mounts       *mounts.Answer
-	cgroups      *cgroup.Answer
-	inStateFiles *poddir.StateFiles
-	static       *kubelet.StaticPods
-	podList      *podlists.KubeletAnswer
-	api          *podlists.APIAnswer
-	lists        *reading.PodLists
-	openFiles    *openfiles.Answer
-	again        map[parsers.PodUID]policy.Fact // poddir.Reader.MadeAgain of parked pods
-	blocks       *poddir.Blocks
-	volumeUsers  reading.VolumeUsers
-	detached     []parsers.PodUID // pods of the runtime without a pod directory, sorted
-	moved        error            // kubelet.Answer.Moved
-	errors       []string
+	runtime     runtime.Answer
+	node        policy.Node
+	mounts      *mounts.Answer
+	cgroups     *cgroup.Answer
+	static      *kubelet.StaticPods
+	podList     *podlists.KubeletAnswer
+	api         *podlists.APIAnswer
+	lists       *reading.PodLists
+	openFiles   *openfiles.Answer
+	again       map[parsers.PodUID]policy.Fact // poddir.Reader.MadeAgain of parked pods
+	blocks      *poddir.Blocks
+	volumeUsers reading.VolumeUsers
+	detached    []parsers.PodUID // pods of the runtime without a pod directory, sorted
+	moved       error            // kubelet.Answer.Moved
+	errors      []string
 }
 
 // Look gathers the facts about every entry of the pods directory, or about those of only, and about the parked pods. What
@@ -166,7 +165,6 @@ func (l *gathering) gather(ctx context.Context, all []poddir.Dir) []*poddir.Answ
 	})
 	// These search for the wanted pods, to which the runtime may add some.
 	mounted.Go(func() { <-asked; l.mounts = p.mounts.Read(ctx, l.wanted, l.runtime.Sockets) })
-	wg.Go(func() { <-asked; l.inStateFiles = p.dirs.StateFiles(ctx, l.Dirs, l.wanted) })
 	wg.Go(func() { <-asked; l.openFiles = p.openFiles().Read(ctx, l.Pods, l.Quarantine, l.wanted) })
 	wg.Go(func() { <-asked; l.blocks = p.dirs.Blocks(ctx, l.Dirs, l.wanted) })
 	if p.open.Fallback() != nil {

@@ -158,7 +158,7 @@ func check(t *testing.T, e policy.Evidence, want facts) {
 func dead() facts {
 	return facts{
 		policy.FactDirectory: policy.Yes, policy.FactOwnMount: policy.No, policy.FactMounted: policy.No,
-		policy.FactCgroup: policy.No, policy.FactKubeletFile: policy.No, policy.FactStaged: policy.No,
+		policy.FactCgroup: policy.No, policy.FactStaged: policy.No,
 		policy.FactInUse: policy.No, policy.FactContent: policy.Yes,
 	}
 }

@@ -96,8 +96,6 @@ func New(cfg Config) (*Probe, error) {
 		},
 		dirs: &poddir.Reader{
 			RootDir: cfg.RootDir, QuarantineDir: cfg.QuarantineDir, Open: open, Guard: guard,
-			// The kubelet's constant, whatever its root directory is. Some distributions have moved it below that.
-			DevicePlugins: cfg.below("/var/lib/kubelet/device-plugins"),
 		},
 	}, nil
 }

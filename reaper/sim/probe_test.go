@@ -178,7 +178,7 @@ func (r *readings) fill(e *policy.Evidence, p *pod, d *dir, alive bool) {
 	}
 	f[policy.FactMounted] = r.mountFact(r.of[i].mounted)
 	f[policy.FactCgroup], e.CgroupIdle = known(r.of[i].cgroup, r.cgroupErr, "cgroups", "its cgroup"), r.of[i].cgroup && !r.of[i].busy
-	f[policy.FactKubeletFile], f[policy.FactAPILists], f[policy.FactStaticPod] = policy.Fact{Truth: policy.No}, policy.Fact{}, policy.Fact{Truth: policy.No}
+	f[policy.FactAPILists], f[policy.FactStaticPod] = policy.Fact{}, policy.Fact{Truth: policy.No}
 	f[policy.FactStaged] = r.stagedFact(p, d)
 	if e.Entry == "" {
 		r.of[i].staged = f[policy.FactStaged].Truth != policy.No

@@ -90,14 +90,6 @@ func (x Place) values(e *policy.Evidence, name string) (values []string) {
 				values = append(values, paste(s.ID))
 			}
 		}
-	case "{file}": // the kubelet's state files
-		for _, f := range e.StateFiles {
-			path := f.Name
-			if !strings.HasPrefix(path, "/") {
-				path = strings.TrimSuffix(x.PodsDir, "/pods") + "/" + path
-			}
-			values = append(values, paste(path))
-		}
 	}
 	return values
 }

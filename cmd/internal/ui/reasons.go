@@ -90,13 +90,6 @@ var Reasons = []ReasonText{
 		Look: []string{"journalctl _COMM=kubelet --since=-1h --grep {uid}"},
 	},
 	{
-		Reason: policy.ReasonKubeletFile,
-		Means:  "A state file of the kubelet names this pod, or such a file could not be read.",
-		Todo: "If a file could not be read, repair it. If the pod waits, do nothing. The file no longer counts once the running " +
-			"kubelet has reported the pod as an orphan. It is also rewritten when a pod is next started on this node.",
-		Look: []string{"grep -c {uid} {file}"},
-	},
-	{
 		Reason: policy.ReasonKubeletLists,
 		Means:  "The kubelet's own list has this pod. It lists the pods that the kubelet wants or runs.",
 		Todo: "Nothing, while the pod is wanted. If it should be gone, delete it at the API server. Of a static pod, move the " +

@@ -120,7 +120,7 @@ var (
 	anywhere = Place{PodsDir: "ROOT-DIR/pods", QuarantineDir: "QUARANTINE-DIR", Node: "NODE"}
 	anyPod   = policy.Evidence{
 		UID: "UID", Namespace: "NAMESPACE", PodName: "NAME", Unmount: "orphan-reaper unmount UID", Sandboxes: []policy.Sandbox{{ID: "ID"}},
-		VolData: map[string]string{"": `{"driverName":"DRIVER"}`}, StateFiles: []policy.StateFile{{Name: "FILE"}},
+		VolData: map[string]string{"": `{"driverName":"DRIVER"}`},
 	}
 )
 
@@ -143,15 +143,13 @@ func TestCommands(t *testing.T) {
 		VolData: map[string]string{
 			"a/vol_data.json": `{"driverName":"ebs.csi.aws.com","volumeHandle":"vol-1"}`, "b/vol_data.json": "{", "c/vol_data.json": `{"driverName":"x\u001b[2J"}`,
 		},
-		StateFiles: []policy.StateFile{{Name: "allocated_pods_state"}, {Name: "/var/lib/x/y z"}},
 	}
 	for reason, want := range map[policy.Reason][]string{
-		policy.ReasonMounted:     {"grep " + commandUID + " /proc/[0-9]*/mountinfo", e.Unmount},
-		policy.ReasonSandbox:     {"crictl -r unix:///run/containerd/containerd.sock pods --label io.kubernetes.pod.uid=" + commandUID},
-		policy.ReasonStaged:      {"kubectl get csinode n1 -o jsonpath='{.spec.drivers[*].name}' | grep -F ebs.csi.aws.com"},
-		policy.ReasonAPILists:    {"kubectl --namespace shop get pod cart-0 -o wide"},
-		policy.ReasonKubeletFile: {"grep -c " + commandUID + " /var/lib/kubelet/allocated_pods_state", "grep -c " + commandUID + " '/var/lib/x/y z'"},
-		policy.ReasonHold:        nil,
+		policy.ReasonMounted:  {"grep " + commandUID + " /proc/[0-9]*/mountinfo", e.Unmount},
+		policy.ReasonSandbox:  {"crictl -r unix:///run/containerd/containerd.sock pods --label io.kubernetes.pod.uid=" + commandUID},
+		policy.ReasonStaged:   {"kubectl get csinode n1 -o jsonpath='{.spec.drivers[*].name}' | grep -F ebs.csi.aws.com"},
+		policy.ReasonAPILists: {"kubectl --namespace shop get pod cart-0 -o wide"},
+		policy.ReasonHold:     nil,
 	} {
 		c := x.Commands(&e, reason)
 		if got := append(c.Look, c.Then...); !slices.Equal(got, want) {
@@ -191,7 +189,7 @@ func TestCommandsOfHostileNames(t *testing.T) {
 		x := Place{PodsDir: "/pods", QuarantineDir: "/q", Node: bad}
 		e := policy.Evidence{
 			UID: commandUID, Namespace: bad, PodName: bad, Sandboxes: []policy.Sandbox{{ID: bad, Socket: "/" + bad}},
-			VolData: map[string]string{"a": `{"driverName":"` + bad + `"}`}, StateFiles: []policy.StateFile{{Name: bad}},
+			VolData: map[string]string{"a": `{"driverName":"` + bad + `"}`},
 		}
 		for _, reason := range policy.Reasons() {
 			c := x.Commands(&e, reason)

@@ -81,8 +81,6 @@ func (r Remover) with(command string) string {
 func Ends(why []policy.Why) string {
 	for _, w := range why {
 		switch process, _, one := strings.Cut(w.Detail, " has "); {
-		case w.Reason == policy.ReasonKubeletFile:
-			return "the kubelet reports it as an orphan or starts another pod"
 		case w.Reason == policy.ReasonInUse && one && strings.HasPrefix(process, "PID "):
 			return clean.Text(process) + " ends"
 		case w.Reason == policy.ReasonInUse:

@@ -23,7 +23,6 @@ func (d *Ruling) assemble(c Case) {
 	m.Pressed = look.Node.Pressed()
 	d.addClaims(c)
 	d.addNames(c)
-	d.addStateFiles(c)
 	restored := map[parsers.PodUID]*policy.EntryState{}
 	for _, name := range slices.Sorted(maps.Keys(c.Entries)) {
 		if e := c.Entries[name]; e.Restored || e.Phase == policy.PhaseRestoring { // a crash may have cut off the record
@@ -47,7 +46,7 @@ func (d *Ruling) assemble(c Case) {
 
 // completeEntry completes the evidence of a pod in quarantine by what the log and the ledger give.
 func completeEntry(e *policy.Evidence, log *reported.Log, look *policy.Look, state *policy.EntryState) {
-	log.CompleteEntry(e, look.Node, *state, look.At)
+	log.CompleteEntry(e, look.Node)
 	if e.Namespace == "" && e.PodName == "" {
 		e.Namespace, e.PodName = state.Namespace, state.PodName
 	}
@@ -148,29 +147,4 @@ func (d *Ruling) addStatic(c Case) {
 			m.Static[e.UID] = true
 		}
 	}
-}
-
-// addStateFiles sets since when looks have seen each of the kubelet's state files as it is now, and remembers that for this
-// boot, also while the file cannot be read. A file that was seen before a pod was parked was not written since.
-func (d *Ruling) addStateFiles(c Case) {
-	at, before, after := d.Look.At, c.Memory.StateFiles, map[string]StateFile{}
-	for name, was := range before {
-		if _, sameBoot := at.Since(was.Seen); sameBoot || c.Only {
-			after[name] = was
-		}
-	}
-	for i := range d.Pods {
-		e := &d.Pods[i].Evidence
-		e.StateFiles = slices.Clone(e.StateFiles)
-		for i := range e.StateFiles {
-			f := &e.StateFiles[i]
-			f.Seen = at
-			was := before[f.Name]
-			if _, sameBoot := at.Since(was.Seen); sameBoot && was.Written.Equal(f.Written) {
-				f.Seen = was.Seen
-			}
-			after[f.Name] = StateFile{Written: f.Written.UTC(), Seen: f.Seen}
-		}
-	}
-	d.Memory.StateFiles = after
 }

@@ -3,7 +3,6 @@ package decide
 import (
 	"maps"
 	"testing"
-	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
@@ -63,48 +62,6 @@ func TestRememberedNameOfStaticPod(t *testing.T) {
 		m := Memory{Holds: map[parsers.PodUID]policy.Hold{uid: p.Hold}, Names: tc.remembered}
 		m.Log = reported.Log{Kubelet: p.Node.KubeletID, BootID: p.Now.BootID, Named: map[parsers.PodUID]policy.Instant{uid: p.Now}}
 		if v := Decide(Case{Look: look, Memory: m, Rules: p.Rules}).Pods[0]; v.Decision != tc.want || v.For(policy.ReasonStaticPod) != (tc.want == policy.Keep) {
-			t.Errorf("%s: %s %v, want %s", name, v.Decision, v.Why, tc.want)
-		}
-	}
-}
-
-// TestStateFileAfterClockStep checks that a parked pod that a state file names is confirmed although the wall clock
-// was set, if looks have seen the file unchanged since before the parking.
-func TestStateFileAfterClockStep(t *testing.T) {
-	p := newPlay()
-	written := p.Now.Wall.Add(-time.Hour)
-	file := func(e policy.Evidence, written time.Time) []policy.Evidence {
-		e.Facts.Set(policy.FactKubeletFile, policy.Yes, "allocated_pods_state", "names the pod")
-		e.StateFiles = []policy.StateFile{{Name: "allocated_pods_state", Written: written}}
-		return []policy.Evidence{e}
-	}
-	before := Decide(Case{Look: policy.Look{At: p.Now, Node: p.Node, Pods: file(p.Pod, written)}, Rules: p.Rules})
-	unread := Decide(Case{Look: policy.Look{At: p.Now, Node: p.Node, Pods: []policy.Evidence{p.Pod}}, Memory: before.Memory, Rules: p.Rules})
-	parked := p.Now
-	parked.Boot += time.Second
-	parked.Wall = parked.Wall.Add(time.Second)
-	state := &policy.EntryState{
-		Entry: "entry", UID: p.Pod.UID, ID: p.Pod.ID, Phase: policy.PhaseParked,
-		Parked: policy.Parked{At: parked, Begun: parked, Kubelet: p.Node.KubeletID},
-	}
-	p.Now.Boot += time.Hour
-	p.Now.Wall = p.Now.Wall.Add(-3 * time.Hour) // the clock was set back by four hours
-	for name, tc := range map[string]struct {
-		memory  Memory
-		written time.Time
-		want    policy.Decision
-	}{
-		"seen before the parking":    {before.Memory, written, policy.Reap},
-		"unread by one look since":   {unread.Memory, written, policy.Reap},
-		"written anew since":         {before.Memory, p.Now.Wall, policy.Wait},
-		"no look has seen it before": {Memory{}, written, policy.Wait},
-		"written anew in between":    {before.Memory, written.Add(30 * time.Minute), policy.Wait},
-	} {
-		e := p.Pod
-		e.Entry = "entry"
-		look := policy.Look{At: p.Now, Node: p.Node, Parked: file(e, tc.written)}
-		d := Decide(Case{Look: look, Memory: tc.memory, Entries: map[string]*policy.EntryState{"entry": state}, Rules: p.Rules})
-		if v := d.Pods[0]; v.Decision != tc.want {
 			t.Errorf("%s: %s %v, want %s", name, v.Decision, v.Why, tc.want)
 		}
 	}

@@ -69,9 +69,6 @@ func (p *play) do(t *testing.T, line string) {
 		}
 	case "fact":
 		p.pods[f[1]].Facts[factOf(t, f[2])].Truth = truthOf(t, f[3])
-	case "file": // an older allocated_pods_state that lists the pod
-		p.pods[f[1]].Facts[policy.FactKubeletFile].Truth = policy.Yes
-		p.pods[f[1]].StateFiles = []policy.StateFile{{Name: "allocated_pods_state", Written: p.Now.Wall.Add(-time.Hour)}}
 	case "named": // only these are reported from now on
 		p.named = f[1:]
 	case "leaf":

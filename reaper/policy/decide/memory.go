@@ -19,8 +19,6 @@ type Memory struct {
 	Names map[parsers.PodUID]policy.PodName `json:"names,omitempty"`
 	// Static are the pods among them that were seen to be static ones.
 	Static map[parsers.PodUID]bool `json:"static,omitempty"`
-	// StateFiles has since when looks have seen each of the kubelet's state files that names a pod as it is now.
-	StateFiles map[string]StateFile `json:"state_files,omitempty"`
 
 	// Refused has the pods in place of which the last try was refused.
 	Refused map[parsers.PodUID]Refusal `json:"refused,omitempty"`
@@ -34,12 +32,6 @@ type Memory struct {
 
 	listed map[parsers.PodUID]bool // the pods that the last look has seen
 	stuck  map[string]Refusal      // what lies in quarantine, by entry
-}
-
-// StateFile is a state file of the kubelet as looks have seen it.
-type StateFile struct {
-	Written time.Time      `json:"written"`
-	Seen    policy.Instant `json:"seen"` // the first of them
 }
 
 // copied returns a memory that can be changed without changing m. What is made again by each

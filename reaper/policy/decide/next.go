@@ -83,7 +83,7 @@ func (s *schedule) pod(p *policy.Judged, r policy.Rules) {
 		s.soon(p.Due, p.Due <= r.Hold)
 	case p.Decision == policy.Wait && p.For(policy.ReasonLimit):
 		s.soon(s.nextTry(), true)
-	case p.Decision == policy.Wait && !p.For(policy.ReasonKubeletFile):
+	case p.Decision == policy.Wait:
 		s.soon(lookSoon, false)
 	case p.Decision != policy.Reap:
 		s.soon(lookAgain, false)

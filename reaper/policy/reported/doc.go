@@ -7,11 +7,7 @@
 // it to the evidence of one pod, each as one fact among many. Messages counts the lines about each pod, for display: no
 // verdict rests on it.
 //
-// One thing here discards a sign of life that another room has read: discount makes the fact
-// kubelet_file a no where every file that names the pod is of those that go stale and was not written since
-// the running kubelet named the pod as an orphan, or since it was parked. Under a kubelet
-// that started since the parking it makes it Unknown. And a teardown error is over once the kubelet
-// has reported other things for long enough.
+// A teardown error is over once the kubelet has reported other things for long enough.
 //
 // No fact of this package releases a pod by itself, and none counts longer than the kubelet runs that
 // reported it. policy judges and does not import this package. Like all of policy it makes no system

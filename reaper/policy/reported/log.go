@@ -202,7 +202,13 @@ func (l *Log) Complete(e *policy.Evidence, n policy.Node, now policy.Instant) {
 	e.Unmountable = isFresh(l.Volumes, e.UID, now)
 	teardown, detail := l.teardown(e, now)
 	e.Facts.Set(policy.FactTeardown, teardown, origin, detail)
-	l.discount(e, now)
+}
+
+// CompleteEntry does for a pod in quarantine what Complete does for the others.
+func (l *Log) CompleteEntry(e *policy.Evidence, n policy.Node) {
+	if _, named := l.Named[e.UID]; named && n.Kubelet.Truth == policy.Yes && l.Kubelet == n.KubeletID {
+		e.Facts[policy.FactNamed].Truth = policy.Yes
+	}
 }
 
 // isFresh reports whether a pod was reported in the last 30 s.

@@ -2,7 +2,7 @@
 //
 // A Reader opens the pods directory and the quarantine (Dirs), and returns an Answer for each directory
 // in them: its identity, its Content with the class of each entry, and the paths at which its CSI volumes would
-// be staged. It also reads the kubelet's state files, the entries of block volumes, the staged volumes,
+// be staged. It also reads the entries of block volumes, the staged volumes,
 // and the volumes that other pods have mounted.
 //
 // It opens directories and a few known files, one name at a time from a handle, and crosses no mount. What
@@ -11,5 +11,5 @@
 // removed.
 //
 // Versions: the pod directories of kubelets since 1.5, vol_data.json and the staging paths of CSI
-// since 1.13 and 1.24, the state files of 1.19 to 1.36.
+// since 1.13 and 1.24.
 package poddir

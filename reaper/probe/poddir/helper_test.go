@@ -37,7 +37,7 @@ func newTree(t *testing.T) *testTree {
 	t.Helper()
 	n := &testTree{Node: testkit.NewNode(t)}
 	n.Reader = &Reader{
-		RootDir: n.Base + "/kubelet", QuarantineDir: n.Base + "/kubelet/orphan-reaper", DevicePlugins: n.Base + "/device-plugins",
+		RootDir: n.Base + "/kubelet", QuarantineDir: n.Base + "/kubelet/orphan-reaper",
 		Guard: &bounded.Guard{Patience: 2 * time.Minute},
 	}
 	var err error

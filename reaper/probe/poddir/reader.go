@@ -16,11 +16,9 @@ import (
 // Reader reads the directories of pods, and the kubelet's files about pods.
 type Reader struct {
 	RootDir, QuarantineDir string
-	// DevicePlugins is the directory of the device plugins' checkpoint, which does not depend on the root directory.
-	DevicePlugins string
-	Entries       int // the limit of entries of one directory; the default is mostEntries
-	Open          *beneath.Opener
-	Guard         *bounded.Guard
+	Entries                int // the limit of entries of one directory; the default is mostEntries
+	Open                   *beneath.Opener
+	Guard                  *bounded.Guard
 
 	// stat is beneath.Stat if nil. Tests replace it, since few machines have a btrfs.
 	stat func(fd int) (unix.Statx_t, error)
