@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"path/filepath"
 	"runtime"
@@ -114,6 +115,9 @@ func sense[T any](ctx context.Context, s *Scanner, name string, work func(ctx co
 	limit := s.patience()
 	inner, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
+	if err := inner.Err(); err != nil {
+		return sensed[T]{doubt: doubt{fmt.Errorf("cannot read the %s in time: %w", name, err), true}}
+	}
 	type result struct {
 		found T
 		err   error
@@ -133,9 +137,9 @@ func (s *Scanner) Scan(ctx context.Context, only, also []parsers.PodUID) judge.S
 	c := &scan{Scanner: s, at: s.cfg.Clock.Now(), names: sense(ctx, s, "directories", s.listPods)}
 	c.want(only, also)
 	c.procs = sense(ctx, s, "processes", s.readProcesses)
-	c.kubelet = sense(ctx, s, "kubelet", func(context.Context) (kubelets, error) { return s.findKubelets(c.procs) })
+	c.kubelet = sense(ctx, s, "kubelets", func(context.Context) (kubelets, error) { return s.findKubelets(c.procs) })
 	c.list = sense(ctx, s, "PodsAPI", func(ctx context.Context) (podsAPI, error) { return s.askPodsAPI(ctx, c.kubelet.found.pid()) })
-	c.runtime = sense(ctx, s, "runtime", func(ctx context.Context) (runtimes, error) { return s.askRuntimes(ctx) })
+	c.runtime = sense(ctx, s, "runtimes", func(ctx context.Context) (runtimes, error) { return s.askRuntimes(ctx) })
 	c.mounts = sense(ctx, s, "mounts", func(ctx context.Context) (*mountTables, error) {
 		return s.readMounts(ctx, c.kubelet.found.pid(), c.wanted)
 	})

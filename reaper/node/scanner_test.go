@@ -1,0 +1,60 @@
+package node
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/judge"
+)
+
+// TestBusy: what only time kept from being read is Unknown and Busy, so that the pod waits and no operator is asked.
+func TestBusy(t *testing.T) {
+	n := newNode(t)
+	uid := n.pod()
+	s := n.scanner()
+	s.limit = -time.Second // no time is left
+	wantBusy(t, s.Scan(t.Context(), []parsers.PodUID{uid}, nil), uid)
+	// A daemon that is told to stop.
+	stopped, cancel := context.WithCancel(t.Context())
+	cancel()
+	s = n.scanner()
+	s.limit = forever
+	wantBusy(t, s.Scan(stopped, []parsers.PodUID{uid}, nil), uid)
+}
+
+func wantBusy(t *testing.T, s judge.Snapshot, uid parsers.PodUID) {
+	t.Helper()
+	p, ok := s.Pod(uid)
+	if !ok || p.Present != judge.Unknown {
+		t.Fatalf("the pod is %+v, %v", p, ok)
+	}
+	for _, name := range []judge.FactName{judge.Listed, judge.Running, judge.Cgroup, judge.Mounted, judge.Staged, judge.Directory} {
+		if f := p.Facts[name]; f.Truth != judge.Unknown || !f.Busy || f.Detail == "" {
+			t.Errorf("%v is %+v", name, f)
+		}
+	}
+	if !s.Node.KubeletKnown.Busy || len(s.Problems) == 0 {
+		t.Errorf("the kubelet is %+v, problems %q", s.Node.KubeletKnown, s.Problems)
+	}
+}
+
+// TestOnlyAndAlso: a scan of some pods has these, and those in quarantine, whether they have a directory or not.
+func TestOnlyAndAlso(t *testing.T) {
+	n := newNode(t)
+	asked, other, again := n.pod(), n.pod(), n.pod()
+	gone := parsers.PodUID("11111111-1111-1111-1111-111111111111")
+	s := n.scanner().Scan(t.Context(), []parsers.PodUID{asked}, []parsers.PodUID{again, gone})
+	if _, ok := s.Pod(other); ok || len(s.Pods) != 3 {
+		t.Errorf("%d pods, and the other one: %v", len(s.Pods), ok)
+	}
+	for uid, want := range map[parsers.PodUID]judge.Truth{asked: judge.Yes, again: judge.Yes, gone: judge.No} {
+		if p, ok := s.Pod(uid); !ok || p.Present != want {
+			t.Errorf("%s is %v, want %v", uid, p, want)
+		}
+	}
+	if p, _ := s.Pod(again); p.SkeletonOnly != judge.Yes {
+		t.Errorf("SkeletonOnly of a quarantined pod with a new directory is %v", p.SkeletonOnly)
+	}
+}
