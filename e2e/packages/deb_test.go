@@ -34,7 +34,7 @@ func TestDEB(t *testing.T) {
 // from its first start.
 const (
 	dropIn = "etc/systemd/system/orphan-reaper.service.d/quick.conf"
-	quick  = "[Service]\nExecStart=\nExecStart=/usr/sbin/orphan-reaper run --hold 2s --settle 2s --confirm 5s\n"
+	quick  = "[Service]\nExecStart=\nExecStart=/usr/sbin/orphan-reaper run --hold 2s --confirm 5s\n"
 )
 
 // debInstalled: apt installs, enables and starts it without a network and without a question. It is ready, follows
@@ -46,7 +46,7 @@ func debInstalled(t *testing.T, n *node) {
 	began := time.Now()
 	out := n.install(t)
 	installed := time.Since(began)
-	for _, word := range []string{"good: /etc/orphan-reaper/config.yaml", "A daemon that starts now enforces: ", "hold (2s), or hold_reported (2s)", "mode: observe"} {
+	for _, word := range []string{"good: /etc/orphan-reaper/config.yaml", "A daemon that starts now enforces: ", "hold (2s)", "mode: observe"} {
 		if !strings.Contains(strings.Join(strings.Fields(out), " "), word) {
 			t.Errorf("the installation does not print %q: %s", word, out)
 		}
@@ -56,12 +56,12 @@ func debInstalled(t *testing.T, n *node) {
 	}
 	n.logs(t, "names", living, debOrphan, debData)
 	n.goes(t, debOrphan)
-	show("%s: apt-get install took %s; the first orphan was reaped %s after its start (hold, settle 2 s, confirm 5 s; by default 5 min each)",
+	show("%s: apt-get install took %s; the first orphan was reaped %s after its start (hold 2 s, confirm 5 s; by default 5 min each)",
 		n.release, installed.Round(10*time.Millisecond), time.Since(began).Round(100*time.Millisecond))
 	n.waitRecord(t, debData, policy.KindParked, "")
 	n.stays(t, living)
 	n.holdsData(t)
-	n.started(t, "following journald", "It enforces: ", "hold (2s), or hold_reported (2s)")
+	n.started(t, "following journald", "It enforces: ", "hold (2s)")
 	// In the real unit, which filters system calls.
 	for _, word := range []string{"the walker uses openat2", "Landlock confines each batch"} {
 		if all := n.journal(t, "--unit=orphan-reaper", "--grep", word); len(all) != 1 {

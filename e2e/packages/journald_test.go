@@ -203,7 +203,7 @@ func journalRotation(t *testing.T, n *node) {
 // journalRestarts: a pod is parked, and during its confirm time, which a reload sets, the daemon is restarted
 // repeatedly. It finishes what it began.
 func journalRestarts(t *testing.T, n *node) {
-	n.configure(t, "hold: 2s\nsettle: 2s\nconfirm: 10m\n")
+	n.configure(t, "hold: 2s\nconfirm: 10m\n")
 	n.logs(t, "names", journalConfirm)
 	n.waitRecord(t, journalConfirm, policy.KindParked, "")
 	before := n.show("orphan-reaper", "MainPID")

@@ -217,7 +217,7 @@ func (n *node) scan(t *testing.T) (r report) {
 
 // short is a configuration with short times and additional lines.
 func short(more ...string) string {
-	return "hold: 2s\nsettle: 2s\nconfirm: 5s\n" + strings.Join(more, "")
+	return "hold: 2s\nconfirm: 5s\n" + strings.Join(more, "")
 }
 
 const config = "/etc/orphan-reaper/config.yaml"

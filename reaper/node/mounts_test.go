@@ -225,7 +225,7 @@ func TestStaged(t *testing.T) {
 		"no data, not mounted":  {data: "-", truth: judge.No},
 		"malformed":             {data: "{", mount: "d/0123/globalmount", truth: judge.Unknown},
 		"block":                 {data: "block", mount: "volumeDevices/staging/pv-b", truth: judge.Yes},
-		"the other path (A1)":   {data: volData, script: "mkdir NODE/b; mount --bind NODE/kubelet NODE/b; mount -t tmpfs t NODE/b/plugins/kubernetes.io/csi/d/HASH/globalmount", truth: judge.Yes},
+		"the other path":        {data: volData, script: "mkdir NODE/b; mount --bind NODE/kubelet NODE/b; mount -t tmpfs t NODE/b/plugins/kubernetes.io/csi/d/HASH/globalmount", truth: judge.Yes},
 		"plugins elsewhere":     {data: volData, script: "mkdir NODE/b; mount --bind NODE/kubelet/plugins/kubernetes.io/csi NODE/b; mount -t tmpfs t NODE/b/d/HASH/globalmount", truth: judge.Yes},
 		"published for another": {data: "-", mount: "volumeDevices/publish/pv-b/x", truth: judge.No},
 	} {
