@@ -201,14 +201,14 @@ func findDaemon(ctx context.Context, cfg config.Config, store *state.Store) (d s
 			d.Problem = fmt.Sprintf("PID %d holds the daemon's lock, and its command line cannot be read: %v", pid, err)
 			return d
 		}
-		describeHolder(ctx, &d, args, store)
+		describeHolder(ctx, &d, args)
 	}
 	return d
 }
 
 // describeHolder sets in d whether the holder of the daemon's lock is the daemon, by its command line. It sets the mode by the
 // flags and the current configuration file, if they can be read.
-func describeHolder(ctx context.Context, d *summary.Daemon, args []string, store *state.Store) {
+func describeHolder(ctx context.Context, d *summary.Daemon, args []string) {
 	command, in, err := parseCommandLine(args)
 	if err != nil {
 		d.Problem = fmt.Sprintf("PID %d holds the daemon's lock, and its command line cannot be read: %v", d.PID, err)

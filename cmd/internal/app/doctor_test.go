@@ -36,7 +36,7 @@ func TestHolder(t *testing.T) {
 		"":                                                               {Problem: "shows no command"},
 	} {
 		var d summary.Daemon
-		describeHolder(t.Context(), &d, strings.Fields(args), store)
+		describeHolder(t.Context(), &d, strings.Fields(args))
 		if d.Runs != want.Runs || d.Mode != want.Mode ||
 			(d.Problem != "") != (want.Problem != "") || !strings.Contains(d.Problem, want.Problem) {
 			t.Errorf("%s: %+v, want %+v", args, d, want)

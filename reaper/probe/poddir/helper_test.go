@@ -17,12 +17,11 @@ import (
 )
 
 var (
-	newUID       = testkit.NewUID
-	newStaticUID = testkit.NewStaticUID
-	openTest     = testkit.Open
-	wantDetail   = testkit.WantDetail
-	must         = testkit.Must
-	stick        = testkit.Stick
+	newUID     = testkit.NewUID
+	openTest   = testkit.Open
+	wantDetail = testkit.WantDetail
+	must       = testkit.Must
+	stick      = testkit.Stick
 )
 
 const goodVolData = `{"attachmentID":"csi-1","driverName":"ebs.csi.aws.com","nodeName":"n","specVolID":"pv-1","volumeHandle":"vol-1"}`
