@@ -76,7 +76,7 @@ func (c *Case) judge(facts Facts, aside ...FactName) (Verdict, Facts) {
 		case f.Truth == r.passes || slices.Contains(aside, r.fact):
 		case f.Busy:
 			v.keep(Wait, NodeBusy, f.Detail)
-		case f.Truth == Yes && f.Alive:
+		case f.Truth == Yes && f.Alive && r.fact != Mounted: // a dead pod has leftover mounts where it is
 			v.keep(IsAlive, r.reason, f.Detail)
 		case r.fact == Eligible && f.Truth == No:
 			v.keep(Wait, r.reason, f.Detail)

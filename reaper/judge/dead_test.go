@@ -42,3 +42,21 @@ func TestDead(t *testing.T) {
 		}
 	}
 }
+
+// TestLeftoverMount has a mount below the pod's own directory: in place it keeps a dead pod and asks an operator, while
+// another fact shows whether the pod is alive. In quarantine it restores (TestEntry).
+func TestLeftoverMount(t *testing.T) {
+	c := dead()
+	c.Pod.Facts[Mounted] = Fact{Truth: Yes, Alive: true}
+	if v, _ := Dead(c); v.Decision != Keep || !v.Operator {
+		t.Errorf("a dead pod with a leftover mount: %+v", v)
+	}
+	c.Log = Log{} // a kubelet passes over it silently
+	if v, _ := Dead(c); v.Decision != Keep || !v.Operator {
+		t.Errorf("a dead pod with a leftover mount that is not reported: %+v", v)
+	}
+	c.Pod.Facts[Cgroup] = Fact{Truth: Yes, Alive: true}
+	if v, _ := Dead(c); v.Decision != IsAlive || v.Operator {
+		t.Errorf("a living pod with a mount: %+v", v)
+	}
+}
