@@ -69,7 +69,7 @@ func scanFile(tb testing.TB, path string, o Parser) int {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	defer f.Close() //nolint:errcheck // read only
+	defer f.Close()
 	return len(scan(tb, f, o))
 }
 

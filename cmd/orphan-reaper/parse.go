@@ -117,7 +117,7 @@ func (a *cli) parseFile(name string, p *ui.Printer, o parsers.Parser, emit func(
 	if err != nil {
 		return fmt.Errorf("cannot read: %w", err)
 	}
-	defer f.Close() //nolint:errcheck // read only
+	defer f.Close()
 	if info, err := f.Stat(); err == nil && info.IsDir() {
 		return fmt.Errorf("cannot read: %s is a directory", name)
 	}

@@ -97,7 +97,7 @@ case " $* " in
 ;;
 esac
 `)
-			if err := os.Chmod(n.path("bin/journalctl"), 0o755); err != nil { //nolint:gosec // a program
+			if err := os.Chmod(n.path("bin/journalctl"), 0o755); err != nil {
 				t.Fatal(err)
 			}
 			n.pod(1, false)

@@ -102,7 +102,7 @@ func TestReadInto(t *testing.T) {
 	read := func(size, limit int64) ([]byte, error) {
 		f, err := os.Open(name)
 		testkit.Must(t, err)
-		defer f.Close() //nolint:errcheck // read only
+		defer f.Close()
 		return ReadInto(int(f.Fd()), nil, size, limit)
 	}
 	for _, size := range []int64{0, 10, 100_000} {

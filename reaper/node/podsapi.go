@@ -65,7 +65,7 @@ func (s *Scanner) askPodsAPI(ctx context.Context, kubelet int) (podsAPI, error) 
 	if err != nil {
 		return l, err
 	}
-	defer conn.Close() //nolint:errcheck // nothing was written
+	defer conn.Close()
 	ctx, cancel := context.WithTimeout(ctx, s.patience()/2)
 	defer cancel()
 	answer, err := podsv1alpha1.NewPodsClient(conn).ListPods(ctx, &podsv1alpha1.ListPodsRequest{})

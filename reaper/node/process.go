@@ -57,7 +57,7 @@ func (s *Scanner) listProcesses() ([]int, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer dir.Close() //nolint:errcheck // read only
+	defer dir.Close()
 	names, err := dir.Readdirnames(-1)
 	if err != nil {
 		return nil, err

@@ -29,7 +29,7 @@ func readConfigFile(name string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close() //nolint:errcheck // read only
+	defer f.Close()
 	if err := checkConfigOwner(f); err != nil {
 		return nil, err
 	}

@@ -84,7 +84,7 @@ func (s ArchiveStore) open(name string, read func(state.File) error) error {
 	if err != nil {
 		return err
 	}
-	defer f.Close() //nolint:errcheck // it was only read
+	defer f.Close()
 	switch err := read(f); {
 	case err == nil:
 		return nil

@@ -1,6 +1,6 @@
 // Package change has the system calls that unlink, rename and unmount, and those that create and write the files beside
-// moved entries. Nothing else may call them, and only removal, cni/remove and unmount may import this package
-// (.golangci.yml). Each function takes a directory that is held open and one name in it.
+// moved entries. Nothing else may call them (.golangci.yml), and only removal, cni/remove and unmount may import this
+// package (packaging/checks/layers_test.go). Each function takes a directory that is held open and one name in it.
 //
 // The package decides nothing and opens no existing file.
 package change

@@ -291,7 +291,7 @@ func TestBelowUsers(t *testing.T) {
 	}
 	f, err := os.Open(b.dir + "/" + b.read().Mounts[0].Path)
 	testkit.Must(t, err)
-	defer f.Close() //nolint:errcheck // read only
+	defer f.Close()
 	if got := b.Holders(t.Context(), b.read().Mounts[0]); len(got) != 1 || !strings.HasPrefix(got[0], "PID "+strconv.Itoa(os.Getpid())) {
 		t.Errorf("held by %q", got)
 	}

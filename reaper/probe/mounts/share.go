@@ -34,7 +34,7 @@ func (s *scan) lines(fd int) lines {
 			return err
 		}
 		f := os.NewFile(uintptr(dup), "mountinfo "+strconv.Itoa(dup))
-		defer f.Close() //nolint:errcheck // read only
+		defer f.Close()
 		return procfs.EachMount(f, do)
 	}
 }

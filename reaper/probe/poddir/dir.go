@@ -150,7 +150,7 @@ func (r *Reader) read(ctx context.Context, d Dir, parent *beneath.Dir, csi *boun
 	}
 	// A slow walk ends before it counts as hung. It may count for a third of its time, since a
 	// volume on a cold disk would take all of it.
-	now := time.Now() //nolint:forbidigo // as a context's deadline
+	now := time.Now()
 	until, end := now.Add(r.Guard.Limit()/4), now.Add(r.Guard.Limit()*3/4)
 	out.Content = readContent(ctx, dir, &st, bounds{
 		each: cmp.Or(r.Entries, mostEntries), counts: d.counts, until: until, end: end, etc: d.hosts, origin: d.origin,

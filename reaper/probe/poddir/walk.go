@@ -72,7 +72,7 @@ func newCounting(ctx context.Context) *counting {
 
 // late reports whether the time for counting is over, for the pod or the look.
 func (w *walker) late() bool {
-	return w.counts.ended() != nil || time.Now().After(w.until) //nolint:forbidigo // as a context's deadline: no verdict rests on it
+	return w.counts.ended() != nil || time.Now().After(w.until)
 }
 
 // room returns how many more entries may be counted.
@@ -137,7 +137,7 @@ func (w *walker) skeleton(dir *beneath.Dir, rel []string) {
 // stop returns why the walk has to end.
 func (w *walker) stop() error {
 	err := w.ended()
-	if errors.Is(err, context.DeadlineExceeded) || err == nil && time.Now().After(w.end) { //nolint:forbidigo // as a context's deadline
+	if errors.Is(err, context.DeadlineExceeded) || err == nil && time.Now().After(w.end) {
 		return errSlow
 	}
 	return err

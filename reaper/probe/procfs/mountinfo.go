@@ -85,7 +85,7 @@ func EachMountOf(dir, pid string, do func(l *MountLine) error) error {
 	if err != nil {
 		return err
 	}
-	defer f.Close() //nolint:errcheck // read only
+	defer f.Close()
 	return EachMount(f, do)
 }
 
@@ -156,6 +156,6 @@ func FirstMountAt(path string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close() //nolint:errcheck // read only
+	defer f.Close()
 	return FirstMount(int(f.Fd()), make([]byte, lineBlock))
 }
