@@ -141,14 +141,14 @@ func (n *node) killProcesses(ids []string) {
 		return
 	}
 	for _, dir := range names {
-		text := ""
+		var text strings.Builder
 		for _, file := range []string{"cmdline", "cgroup"} {
 			if b, err := os.ReadFile(filepath.Join(dir, file)); err == nil {
-				text += string(b)
+				text.WriteString(string(b))
 			}
 		}
 		for _, id := range ids {
-			if pid, err := strconv.Atoi(filepath.Base(dir)); err == nil && strings.Contains(text, id) && pid != os.Getpid() {
+			if pid, err := strconv.Atoi(filepath.Base(dir)); err == nil && strings.Contains(text.String(), id) && pid != os.Getpid() {
 				_ = unix.Kill(pid, unix.SIGKILL)
 			}
 		}

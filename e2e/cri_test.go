@@ -2,9 +2,6 @@ package e2e
 
 import (
 	"context"
-	"os"
-	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -93,18 +90,4 @@ func (n *node) dropSandbox(t *testing.T, cri runtimeapi.RuntimeServiceClient, id
 	if err != nil {
 		t.Error(err)
 	}
-}
-
-// addressOf returns the address that the IPAM store has allocated to a sandbox, or "".
-func (n *node) addressOf(id string) string {
-	files, err := filepath.Glob(filepath.Join(n.dir, "ipam", n.tag, "10.*"))
-	if err != nil {
-		return ""
-	}
-	for _, file := range files {
-		if b, err := os.ReadFile(file); err == nil && strings.HasPrefix(string(b), id) {
-			return filepath.Base(file)
-		}
-	}
-	return ""
 }

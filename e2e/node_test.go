@@ -66,7 +66,8 @@ func newNode(t *testing.T, h *host, version string, number int) *node {
 	n.endpoint = filepath.Join(n.dir, "cri.sock")
 	n.serve()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = io.WriteString(w, n.served.Load().(string))
+		content, _ := n.served.Load().(string)
+		_, _ = io.WriteString(w, content)
 	}))
 	t.Cleanup(server.Close)
 	n.url = server.URL

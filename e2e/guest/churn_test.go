@@ -3,6 +3,7 @@ package guest
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -58,11 +59,12 @@ func TestChurn(t *testing.T) {
 	kubelet := need(t, "GUEST_KUBELET")
 	version := filepath.Base(filepath.Dir(kubelet))
 	copyFile(t, kubelet, filepath.Join(root, ".cache", "e2e", version, "kubelet"), 0o755)
-	settings := "export E2E_VERSIONS=" + version
+	var settings strings.Builder
+	settings.WriteString("export E2E_VERSIONS=" + version)
 	for _, name := range []string{"CHURN_PODS", "CHURN_ALIVE", "CHURN_SECONDS", "CHURN_SLOW", "CHURN_MINUTES"} {
-		settings += " " + name + "=" + os.Getenv(name)
+		settings.WriteString(" " + name + "=" + os.Getenv(name))
 	}
-	write(t, filepath.Join(root, "settings"), settings+"\n", 0o644)
+	write(t, filepath.Join(root, "settings"), settings.String()+"\n", 0o644)
 	busybox := run(t, "sh", "-c", "command -v busybox")
 	copyFile(t, busybox[:len(busybox)-1], filepath.Join(root, "bin", "busybox"), 0o755)
 	write(t, filepath.Join(root, "sbin", "init"), churnInit, 0o755)

@@ -203,7 +203,7 @@ func libraries(t *testing.T, root string, programs ...string) {
 			continue // statically linked
 		}
 		for line := range strings.Lines(string(out)) {
-			for _, word := range strings.Fields(line) {
+			for word := range strings.FieldsSeq(line) {
 				// The tree has its own C library of the same release.
 				if to := filepath.Join(root, word); strings.HasPrefix(word, "/") && !kit.Exists(to) {
 					copyFile(t, word, to, 0o755)

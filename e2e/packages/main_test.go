@@ -35,7 +35,6 @@ const place = "/var/tmp/orphan-reaper-packages"
 // Short names of what the suites share.
 var (
 	eventually = kit.Eventually
-	throughout = kit.Throughout
 	missing    = kit.Missing
 	below      = kit.Below
 	mkdir      = kit.Mkdir

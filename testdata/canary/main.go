@@ -24,7 +24,8 @@ import (
 )
 
 func main() {
-	code, err := 0, error(nil)
+	var code int
+	var err error
 	switch args := os.Args[1:]; {
 	case len(args) == 0:
 		err = fmt.Errorf("usage: canary COMMAND [ARG...]")
@@ -60,7 +61,11 @@ func outside() (code int, err error) {
 	}
 	forward(cmd.Process.Pid)
 	_ = cmd.Wait() // its state has the result
-	return codeOf(unix.WaitStatus(cmd.ProcessState.Sys().(syscall.WaitStatus))), nil
+	status, ok := cmd.ProcessState.Sys().(syscall.WaitStatus)
+	if !ok {
+		return 0, fmt.Errorf("cannot read how the command ended")
+	}
+	return codeOf(unix.WaitStatus(status)), nil
 }
 
 // forward passes signals on to the command: go test sends SIGQUIT for the stacks of a test that runs too long.
@@ -69,7 +74,9 @@ func forward(pid int) {
 	signal.Notify(signals, unix.SIGQUIT, unix.SIGTERM, unix.SIGINT, unix.SIGHUP)
 	go func() {
 		for s := range signals {
-			_ = unix.Kill(pid, s.(syscall.Signal)) // it may have ended
+			if s, ok := s.(syscall.Signal); ok {
+				_ = unix.Kill(pid, s) // it may have ended
+			}
 		}
 	}()
 }

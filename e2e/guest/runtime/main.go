@@ -331,7 +331,7 @@ func (r *runtime) stop(c *container, within time.Duration) {
 		return
 	}
 	b, _ := os.ReadFile(filepath.Join(path(c.Cgroup), "cgroup.procs"))
-	for _, word := range strings.Fields(string(b)) {
+	for word := range strings.FieldsSeq(string(b)) {
 		var pid int
 		if _, err := fmt.Sscan(word, &pid); err == nil && within > 0 {
 			_ = unix.Kill(pid, unix.SIGTERM)

@@ -110,7 +110,7 @@ func addFiles(r *rpmpack.RPM, info *nfpm.Info) error {
 		if c.Type == files.TypeDir {
 			f.Mode, f.MTime = uint(c.Mode().Perm())|0o40000, uint32(info.MTime.Unix())
 		} else {
-			known := false
+			var known bool
 			if f.Type, known = fileTypes[c.Type]; !known {
 				return fmt.Errorf("%s has the type %q, which pack does not write", c.Destination, c.Type)
 			}

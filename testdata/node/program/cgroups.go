@@ -139,7 +139,7 @@ func runRmdir(dirs []string) (code int) {
 func rmCgroup(dir string) error {
 	procs, err := os.ReadFile(dir + "/cgroup.procs")
 	if err != nil || !strings.HasPrefix(dir, cgroupRoot+"/") {
-		return nil // rmdir(2) reports what is wrong
+		return nil //nolint:nilerr // rmdir(2) reports what is wrong
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil {

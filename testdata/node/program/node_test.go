@@ -238,7 +238,7 @@ func TestUser(t *testing.T) {
 		return
 	}
 	testkit.NeedUsers(t)
-	dir, err := os.MkdirTemp("", "node-") // t.TempDir is below a directory of root
+	dir, err := os.MkdirTemp("", "node-") //nolint:usetesting // t.TempDir is below a directory of root
 	testkit.Must(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	testkit.Must(t, os.WriteFile(dir+"/pods", []byte("a "+uid(1)+" living\n"), 0o644))

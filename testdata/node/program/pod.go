@@ -39,7 +39,7 @@ type pod struct {
 
 // hexID returns an ID of 64 digits that is the same for the same parts.
 func hexID(parts ...any) string {
-	sum := sha256.Sum256([]byte(fmt.Sprint(parts...)))
+	sum := sha256.Sum256(fmt.Append(nil, parts...))
 	return hex.EncodeToString(sum[:])
 }
 
