@@ -92,6 +92,12 @@ var layers = []layer{
 	{"reaper/fleet/report", pure, "reaper/clean reaper/policy/...", "a report is made of values"},
 	{"reaper/fleet/...", reads, "reaper/clean reaper/fleet/report reaper/kube reaper/policy/...", "the fleet reports what it was given"},
 
+	// The new edges, which replace those of the same names.
+	{"reaper/next/audit", reads, "parsers/... reaper/bounded reaper/clean reaper/content reaper/judge reaper/loop", "it records and decides nothing"},
+	{"reaper/next/...", changes, "parsers/... reaper/bounded reaper/clean reaper/content reaper/cri reaper/fdpath reaper/judge reaper/ledger reaper/loop reaper/next/...", "CNI and the fleet import the core"},
+	{"cmd/next/internal/show", shows, "parsers/... reaper/clean reaper/content reaper/judge reaper/loop reaper/next/...", "a screen is made of values"},
+	{"cmd/next/...", wires, "cmd/next/... parsers/... reaper/...", "cmd opens what reads and changes"},
+
 	{"cmd/internal/exit", pure, "", "every command may import it"},
 	{"cmd/internal/human", pure, "", "every command may import it"},
 	{"cmd/internal/config", reads, "cmd/internal/exit cmd/internal/human parsers reaper/clean", "settings come from files and flags"},

@@ -1,6 +1,7 @@
 package judge
 
 import (
+	"encoding/json"
 	"fmt"
 	"time"
 )
@@ -85,6 +86,27 @@ func (n FactName) String() string {
 
 // Facts has one answer for each question.
 type Facts [numFacts]Fact
+
+// MarshalJSON writes the facts as an object, by their names.
+func (f Facts) MarshalJSON() ([]byte, error) {
+	named := map[string]Fact{}
+	for i, fact := range f {
+		named[factNames[i]] = fact
+	}
+	return json.Marshal(named)
+}
+
+// UnmarshalJSON reads what MarshalJSON writes. A fact that is not there is Unknown.
+func (f *Facts) UnmarshalJSON(b []byte) error {
+	var named map[string]Fact
+	if err := json.Unmarshal(b, &named); err != nil {
+		return err
+	}
+	for i, name := range factNames {
+		f[i] = named[name]
+	}
+	return nil
+}
 
 // Instant is a time by the wall clock, and by CLOCK_BOOTTIME, which cannot be set.
 type Instant struct {

@@ -65,13 +65,40 @@ type Meter interface {
 type CNI interface {
 	// Sweep removes the stale files if the permit allows that, and returns its part of the status. cleaned are the pods
 	// that this pass has confirmed dead.
-	Sweep(ctx context.Context, permit judge.Permit, s judge.Snapshot, cleaned []parsers.PodUID) CNIStatus
+	Sweep(ctx context.Context, permit judge.Permit, s judge.Snapshot, cleaned []parsers.PodUID) *CNIStatus
 }
 
-// CNIStatus is the CNI part of a status: it marshals itself.
-type CNIStatus interface {
-	// Problems are what could not be read or removed.
-	Problems() []string
-	// Operator reports whether an operator is needed.
-	Operator() bool
+// CNIStatus is what lies in CNI's directories: a file of a sandbox is its cache, or an address that host-local has given out.
+type CNIStatus struct {
+	Files    int          `json:"files"` // of sandboxes, of every writer
+	Bytes    int64        `json:"bytes"`
+	Stale    int          `json:"stale"`              // what this or the next sweep that may change something removes
+	Waiting  int          `json:"waiting"`            // what goes by itself once it is old enough, or at the next boot
+	Unknown  int          `json:"unknown"`            // what cannot be judged, and is kept
+	Removed  int          `json:"removed"`            // by this sweep
+	Archive  string       `json:"archive,omitempty"`  // the tar that has what was removed
+	Networks []CNINetwork `json:"networks,omitempty"` // sorted by name
+	// Kept are files that are kept since something is unknown or failed, at most ten. None of them needs an operator unless
+	// Operator is true.
+	Kept     []CNIFile `json:"kept,omitempty"`
+	Problems []string  `json:"problems,omitempty"` // what could not be read or removed
+	Operator bool      `json:"operator,omitempty"` // what only an operator can end
+}
+
+// CNINetwork is one network of host-local, or one of another IPAM plugin.
+type CNINetwork struct {
+	Name    string `json:"name"`
+	Used    int    `json:"used"`           // addresses that are reserved
+	Stale   int    `json:"stale"`          // of these, by dead sandboxes that are judged so now
+	Waiting int    `json:"waiting"`        // of these, by dead sandboxes that are not old enough
+	Size    int64  `json:"size,omitempty"` // addresses of its ranges; 0 if the configuration does not tell
+	Full    bool   `json:"full,omitempty"` // no new pod gets an address
+	// Keeper is the IPAM plugin that keeps the addresses, if it is not host-local: this program does nothing there.
+	Keeper string `json:"keeper,omitempty"`
+}
+
+// CNIFile is one file that is kept, and why.
+type CNIFile struct {
+	Path   string `json:"path"`
+	Reason string `json:"reason"`
 }

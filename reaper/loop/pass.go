@@ -309,7 +309,7 @@ func (p *pass) sweepCNI(ctx context.Context) {
 		return
 	}
 	p.last.CNI = p.CNI.Sweep(ctx, p.permit(), p.snapshot, p.cleaned)
-	p.problems = append(p.problems, p.last.CNI.Problems()...)
+	p.problems = append(p.problems, p.last.CNI.Problems...)
 	if !p.opt.DryRun {
 		p.cni = now + cniEvery
 	}

@@ -22,9 +22,9 @@ type Status struct {
 	// Stopped is why nothing may be moved or removed now, nil if something may.
 	Stopped *judge.Reason `json:"stopped,omitempty"`
 	// Hidden counts the pods of which every fact but Reported is good, while the kubelet reports a pod that is kept.
-	Hidden   int       `json:"hidden"`
-	CNI      CNIStatus `json:"cni,omitempty"`
-	Problems []string  `json:"problems,omitempty"` // what could not be read or written
+	Hidden   int        `json:"hidden"`
+	CNI      *CNIStatus `json:"cni,omitempty"`
+	Problems []string   `json:"problems,omitempty"` // what could not be read or written
 	// Operator is true if a pod, an entry, a CNI file or the breaker needs an operator.
 	Operator bool `json:"operator"`
 	// Next is after how long time alone may change something, 0 if nothing waits for that. Now is true if a clean gave way
@@ -84,7 +84,7 @@ func (s *Status) fill() {
 			}
 		}
 	}
-	s.Operator = s.Breaker != nil || s.CNI != nil && s.CNI.Operator() ||
+	s.Operator = s.Breaker != nil || s.CNI != nil && s.CNI.Operator ||
 		slices.ContainsFunc(s.Pods, func(p PodStatus) bool { return p.Operator }) ||
 		slices.ContainsFunc(s.Quarantine, func(e judge.JudgedEntry) bool { return e.Operator })
 }
