@@ -1,0 +1,2 @@
+// Package config reads the settings: flags, the file, defaults.
+package config

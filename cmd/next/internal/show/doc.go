@@ -1,0 +1,2 @@
+// Package show prints a status for people.
+package show
