@@ -33,7 +33,8 @@ type Refusal struct {
 type Judged struct {
 	Pod
 	Verdict
-	Facts Facts
+	// Facts are shown by explain; the zero value stands for facts that are not asked for.
+	Facts Facts `json:"facts,omitzero"`
 }
 
 // JudgedEntry is an entry of the quarantine with its verdict: Remove if Due removes something, Wait, Keep or IsAlive.

@@ -2,6 +2,7 @@ package loop
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
@@ -30,13 +31,13 @@ type Daemon struct {
 	Parse func(report.Line) (report.Report, bool)
 	// Reload delivers the settings of a new configuration.
 	Reload <-chan judge.Settings
-	// Asks are requests for a scan (POST /scan). Each is answered with the number of the pass that will answer it.
-	Asks <-chan chan<- uint64
+	// Asks is where Ask leaves a request: a channel of one place, nil if nothing asks.
+	Asks chan struct{}
 	// Ended is called after each pass, with its number. It must not block.
 	Ended func(pass uint64, s Status, err error)
 
 	schedule schedule
-	passes   uint64 // that have begun
+	passes   atomic.Uint64 // that have begun
 }
 
 // schedule is when the next pass is due, on CLOCK_BOOTTIME.
@@ -99,6 +100,17 @@ func (d *Daemon) holdIsOver(uid parsers.PodUID, now judge.Instant) bool {
 	return ok && since >= d.Settings.Hold && p.Decision != judge.Remove
 }
 
+// Ask asks for a pass (POST /scan), and returns the number of one that begins after the call. It does not block, and any
+// goroutine may call it.
+func (d *Daemon) Ask() (pass uint64) {
+	pass = d.passes.Load() + 1 // read first: a pass that begins meanwhile begins after the call, too
+	select {
+	case d.Asks <- struct{}{}:
+	default: // a request is there already, and its pass is still to begin
+	}
+	return pass
+}
+
 // Turn runs the pass that is due.
 func (d *Daemon) Turn(ctx context.Context) error {
 	_, err := d.turn(ctx, Options{})
@@ -106,7 +118,7 @@ func (d *Daemon) Turn(ctx context.Context) error {
 }
 
 func (d *Daemon) turn(ctx context.Context, opt Options) (Status, error) {
-	d.passes++
+	pass := d.passes.Add(1)
 	s, err := d.Pass(ctx, opt)
 	now := d.Clock.Now().Boot
 	d.schedule.due, d.schedule.scanned = 0, now
@@ -126,7 +138,7 @@ func (d *Daemon) turn(ctx context.Context, opt Options) (Status, error) {
 		d.schedule.ask(now + s.Next)
 	}
 	if d.Ended != nil {
-		d.Ended(d.passes, s, err)
+		d.Ended(pass, s, err)
 	}
 	return s, err
 }
@@ -151,9 +163,8 @@ func (d *Daemon) Run(ctx context.Context) {
 		case s := <-d.Reload:
 			d.Settings = s
 			d.schedule.ask(now)
-		case answer := <-d.Asks:
+		case <-d.Asks:
 			d.schedule.ask(now)
-			answer <- d.passes + 1
 		case <-timer.C:
 		}
 	}
