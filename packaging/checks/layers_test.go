@@ -42,7 +42,7 @@ const (
 var outside = map[kind][]string{
 	pure:  strings.Fields(pureImports),
 	loop:  strings.Fields(pureImports + "context log/slog math/rand/v2 sync sync/atomic github.com/prometheus/client_golang/prometheus"),
-	shows: strings.Fields(pureImports + "os path/filepath sync syscall unicode/utf16 golang.org/x/term"),
+	shows: strings.Fields(pureImports + "os path/filepath sync syscall text/tabwriter unicode/utf16 golang.org/x/term"),
 }
 
 const pureImports = `bufio bytes cmp crypto/sha256 encoding/hex encoding/json errors fmt io iter maps net/netip path regexp slices sort strconv
@@ -62,7 +62,7 @@ var layers = []layer{
 	// These know no rule of ours.
 	{"reaper/bounded", reads, "", "it bounds any call"},
 	{"reaper/beneath", reads, "reaper/clean reaper/policy/...", "it opens and decides nothing"},
-	{"reaper/fdpath", reads, "reaper/clean reaper/content reaper/judge", "it opens and decides nothing"},
+	{"reaper/fdpath", reads, "reaper/bounded reaper/content reaper/judge", "it opens and decides nothing"},
 	{"reaper/cri/fakecri", tests, "", ""},
 	{"reaper/cri", reads, "reaper/beneath", "what an answer means is for the package that asks"},
 	{"reaper/kube", reads, "reaper/beneath reaper/clean reaper/policy/...", "what an answer means is for the package that asks"},
@@ -70,14 +70,14 @@ var layers = []layer{
 	// The core: what follows, reads, changes, keeps and records knows none of the others, nor CNI, nor the fleet.
 	{"reaper/logs", reads, "parsers/report", "it follows logs and judges nothing"},
 	{"reaper/source", reads, "parsers reaper/clean", "it follows logs and judges nothing"},
-	{"reaper/node", reads, "parsers reaper/bounded reaper/clean reaper/content reaper/cri reaper/fdpath reaper/judge", "reading never removes"},
+	{"reaper/node", reads, "parsers reaper/bounded reaper/content reaper/cri reaper/fdpath reaper/judge", "reading never removes"},
 	{"reaper/probe/procfs", reads, base, "it reads /proc for the sensors"},
 	{"reaper/probe", reads, base + "reaper/cri reaper/kube reaper/probe/...", "reading never removes"},
 	{"reaper/probe/...", reads, base + "reaper/cri reaper/kube reaper/probe/procfs", "a sensor knows no other, and reading never removes"},
 	{"reaper/internal/change", changes, "reaper/beneath", "it makes the system calls that change the disk, and decides nothing"},
 	{"reaper/removal/confine", reads, base, "it takes rights away and removes nothing"},
 	{"reaper/removal", changes, base + "reaper/internal/change reaper/progress reaper/removal/confine", "removal decides nothing and reads no node"},
-	{"reaper/quarantine", changes, "parsers reaper/bounded reaper/clean reaper/content reaper/fdpath reaper/judge", "it decides nothing and reads no node"},
+	{"reaper/quarantine", changes, "parsers reaper/bounded reaper/content reaper/fdpath reaper/judge", "it decides nothing and reads no node"},
 	{"reaper/unmount", changes, base + "reaper/internal/change", "unmount decides nothing and reads no node"},
 	{"reaper/ledger", reads, "parsers reaper/judge", "it keeps records and decides nothing"},
 	{"reaper/state", reads, "parsers reaper/clean reaper/policy/...", "it keeps records and decides nothing"},
@@ -93,9 +93,9 @@ var layers = []layer{
 	{"reaper/fleet/...", reads, "reaper/clean reaper/fleet/report reaper/kube reaper/policy/...", "the fleet reports what it was given"},
 
 	// The new edges, which replace those of the same names.
-	{"reaper/next/audit", reads, "parsers/... reaper/bounded reaper/clean reaper/content reaper/judge reaper/loop", "it records and decides nothing"},
-	{"reaper/next/...", changes, "parsers/... reaper/bounded reaper/clean reaper/content reaper/cri reaper/fdpath reaper/judge reaper/ledger reaper/loop reaper/next/...", "CNI and the fleet import the core"},
-	{"cmd/next/internal/show", shows, "parsers/... reaper/clean reaper/content reaper/judge reaper/loop reaper/next/...", "a screen is made of values"},
+	{"reaper/next/audit", reads, "parsers/... reaper/bounded reaper/content reaper/judge reaper/loop", "it records and decides nothing"},
+	{"reaper/next/...", changes, "parsers/... reaper/bounded reaper/content reaper/cri reaper/fdpath reaper/judge reaper/ledger reaper/loop reaper/next/...", "CNI and the fleet import the core"},
+	{"cmd/next/internal/show", shows, "parsers/... reaper/bounded reaper/content reaper/judge reaper/loop reaper/next/...", "a screen is made of values"},
 	{"cmd/next/...", wires, "cmd/next/... parsers/... reaper/...", "cmd opens what reads and changes"},
 
 	{"cmd/internal/exit", pure, "", "every command may import it"},

@@ -4,5 +4,5 @@
 // Guard: each piece of work has a goroutine of its own, which is abandoned after a time limit. A Handle stays open until
 // the last goroutine that uses it ends. The work must share nothing with its caller but its result.
 //
-// The package itself opens and reads nothing.
+// It also makes text from the node safe to print, and bounds its length. The package itself opens and reads nothing.
 package bounded

@@ -7,7 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
+	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 )
 
 // retries bounds how often a call is made again.
@@ -45,7 +45,7 @@ func Close(fd int) {
 
 // PathError returns an error with the failed call and its path. The path is for messages and is never passed to a call.
 func PathError(op, path string, err error) error {
-	return &fs.PathError{Op: op, Path: clean.Name(path), Err: err}
+	return &fs.PathError{Op: op, Path: bounded.Name(path), Err: err}
 }
 
 // Is reports whether err wraps one of these errnos.

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
-	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
+	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/fdpath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/judge"
 )
@@ -26,7 +26,7 @@ type podCgroups struct {
 func (c *podCgroups) fact(uid parsers.PodUID, root string) judge.Fact {
 	f := judge.Fact{Truth: judge.No, Source: root}
 	if path, ok := c.pods[uid]; ok {
-		f.Truth, f.Alive, f.Detail = judge.Yes, true, "the cgroup "+clean.Name(path)+" exists"
+		f.Truth, f.Alive, f.Detail = judge.Yes, true, "the cgroup "+bounded.Name(path)+" exists"
 	} else if c.kube == "" {
 		f.Truth, f.Detail = judge.Unknown, "no kubepods hierarchy was found there" // cgroupsPerQOS: false, or another mount point
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/moby/sys/mountinfo"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
-	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
+	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/fdpath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/judge"
 )
@@ -328,15 +328,15 @@ func firstOf(path string) string {
 
 // words describes a mount for messages.
 func (r *mountReader) words(m *mountinfo.Info, v view) string {
-	at := "mounted at " + clean.Name(clean.Cut(m.Mountpoint, 512))
+	at := "mounted at " + bounded.Name(bounded.Cut(m.Mountpoint, 512))
 	if m.Root != "/" {
-		at += ", from " + clean.Name(clean.Cut(m.Root, 512))
+		at += ", from " + bounded.Name(bounded.Cut(m.Root, 512))
 	}
 	who := process{pid: v.pid}
 	if comm, err := r.readProc(v.pid, "comm", 64); err == nil {
 		who.name = strings.TrimSpace(string(comm))
 	}
-	return fmt.Sprintf("%s (%s) in the mount namespace of %s", at, clean.Name(m.FSType), who.who())
+	return fmt.Sprintf("%s (%s) in the mount namespace of %s", at, bounded.Name(m.FSType), who.who())
 }
 
 func unlessVanished(err error) error {

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
-	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
+	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/fdpath"
 )
 
@@ -183,4 +183,4 @@ func parseOwner(text string, node parsers.PodUID) owner {
 }
 
 // who returns a process for messages.
-func (p *process) who() string { return fmt.Sprintf("PID %d (%s)", p.pid, clean.Name(p.name)) }
+func (p *process) who() string { return fmt.Sprintf("PID %d (%s)", p.pid, bounded.Name(p.name)) }

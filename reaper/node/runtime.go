@@ -12,7 +12,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
-	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
+	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/cri"
 	"github.com/orphan-reaper/orphan-reaper/reaper/fdpath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/judge"
@@ -128,12 +128,12 @@ func (r *runtimes) add(l cri.Lists) error {
 		names := cri.PodNames(box)
 		owners[box.GetId()] = names
 		if len(names) == 0 && cri.Marked(box.GetLabels(), box.GetAnnotations()) {
-			lost = fmt.Errorf("sandbox %s at %s has the kubelet's labels and no pod UID: it may be of any pod", clean.Brief(box.GetId()), l.Path)
+			lost = fmt.Errorf("sandbox %s at %s has the kubelet's labels and no pod UID: it may be of any pod", bounded.Brief(box.GetId()), l.Path)
 		}
 		ready := box.GetState() == runtimeapi.PodSandboxState_SANDBOX_READY
 		source := box.GetAnnotations()[cri.AnnotationSource]
 		for _, pod := range r.named(names) {
-			pod.namespace, pod.name = clean.Brief(box.GetMetadata().GetNamespace()), clean.Brief(box.GetMetadata().GetName())
+			pod.namespace, pod.name = bounded.Brief(box.GetMetadata().GetNamespace()), bounded.Brief(box.GetMetadata().GetName())
 			pod.static = pod.static || source == "file" || source == "http"
 			pod.note(ready, ready, fmt.Sprintf("sandbox %s is %s", short(box.GetId()), strings.TrimPrefix(box.GetState().String(), "SANDBOX_")))
 		}
@@ -141,7 +141,7 @@ func (r *runtimes) add(l cri.Lists) error {
 	for _, c := range l.Containers {
 		names := cri.Distinct(append([]string{c.GetLabels()[cri.LabelUID]}, owners[c.GetPodSandboxId()]...)...)
 		if len(names) == 0 && cri.Marked(c.GetLabels(), c.GetAnnotations()) {
-			lost = fmt.Errorf("container %s at %s has the kubelet's labels and no pod UID: it may be of any pod", clean.Brief(c.GetId()), l.Path)
+			lost = fmt.Errorf("container %s at %s has the kubelet's labels and no pod UID: it may be of any pod", bounded.Brief(c.GetId()), l.Path)
 		}
 		state := c.GetState()
 		for _, pod := range r.named(names) {
@@ -179,4 +179,4 @@ func (p *runtimePod) note(keeps, alive bool, detail string) {
 	}
 }
 
-func short(id string) string { return clean.Name(id[:min(len(id), 12)]) }
+func short(id string) string { return bounded.Name(id[:min(len(id), 12)]) }

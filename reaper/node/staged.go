@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
-	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
+	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/content"
 	"github.com/orphan-reaper/orphan-reaper/reaper/fdpath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/judge"
@@ -188,7 +188,7 @@ func eachVolume(pod *fdpath.Dir, in string, do func(plugin *fdpath.Dir, volume s
 func (v *podVolumes) add(plugin *fdpath.Dir, volume string) error {
 	dir, err := plugin.Step(volume)
 	if errors.Is(err, unix.EXDEV) {
-		return fmt.Errorf("volume %s is a mount point", clean.Name(volume))
+		return fmt.Errorf("volume %s is a mount point", bounded.Name(volume))
 	}
 	if err != nil {
 		return ignoreGone(err)
@@ -207,7 +207,7 @@ func (v *podVolumes) add(plugin *fdpath.Dir, volume string) error {
 		err = errors.New("it does not name its volume")
 	}
 	if err != nil {
-		return fmt.Errorf("cannot read vol_data.json of volume %s: %w", clean.Name(volume), err)
+		return fmt.Errorf("cannot read vol_data.json of volume %s: %w", bounded.Name(volume), err)
 	}
 	sum := sha256.Sum256([]byte(data.VolumeHandle))
 	v.at = append(v.at, data.DriverName+"/"+hex.EncodeToString(sum[:])+"/globalmount")

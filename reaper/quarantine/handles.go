@@ -6,7 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
+	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/fdpath"
 )
 
@@ -70,7 +70,7 @@ func (q *Quarantine) openPods() (*fdpath.Level, error) {
 		var target [unix.PathMax]byte
 		if n, e := unix.Readlinkat(root.FD(), q.pods, target[:]); e == nil {
 			return nil, fmt.Errorf("the pods directory %s is a symbolic link to %s; set --root-dir to the directory that really holds it",
-				q.podsPath(""), clean.Name(string(target[:n])))
+				q.podsPath(""), bounded.Name(string(target[:n])))
 		}
 	}
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/moby/sys/mountinfo"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
-	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
+	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/content"
 	"github.com/orphan-reaper/orphan-reaper/reaper/fdpath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/judge"
@@ -26,7 +26,7 @@ type Mount struct {
 
 // String describes the mount for display.
 func (m Mount) String() string {
-	return fmt.Sprintf("%s (%s, %s)", clean.Name(m.Mountpoint), clean.Name(m.FSType), clean.Name(m.Source))
+	return fmt.Sprintf("%s (%s, %s)", bounded.Name(m.Mountpoint), bounded.Name(m.FSType), bounded.Name(m.Source))
 }
 
 // Mounts returns the mounts below pods/UID, whose directory has to be id, each before those that it is mounted on. They are
@@ -92,7 +92,7 @@ func placeOf(dir *fdpath.Dir, all []*mountinfo.Info) (place, error) {
 			}
 		}
 	}
-	return place{}, fmt.Errorf("the mounts of this process do not have that of %s", clean.Name(at))
+	return place{}, fmt.Errorf("the mounts of this process do not have that of %s", bounded.Name(at))
 }
 
 // within returns the place of a path that lies on the mount m.

@@ -14,7 +14,6 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
-	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/fdpath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/judge"
 )
@@ -160,7 +159,7 @@ func (q *Quarantine) descend(root *mountinfo.Info, names []string, under []mount
 func cross(at *fdpath.Dir, name, where string, under []mountinfo.Info) (*fdpath.Dir, error) {
 	for _, m := range under {
 		if m.Mountpoint == where && !slices.Contains(localTypes, m.FSType) {
-			return nil, fmt.Errorf("its file system is of type %s, whose server may not answer: unmount what is in it by umount", clean.Name(m.FSType))
+			return nil, fmt.Errorf("its file system is of type %s, whose server may not answer: unmount what is in it by umount", bounded.Name(m.FSType))
 		}
 	}
 	known := func(id uint64) bool {
