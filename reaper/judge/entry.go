@@ -112,11 +112,12 @@ func (j *JudgedEntry) dead(in Input) {
 
 // clean plans a removal, or says what stops it.
 func (j *JudgedEntry) clean(in Input, remove content.Set) {
-	if why, stopped := in.Permit.Stopped(); stopped {
+	j.Decision = Remove
+	if why, stopped := in.Permit.Stopped(); !stopped {
+		j.Due = j.due(Clean, remove)
+	} else if why.Reason != DryRun {
 		j.keep(Wait, why.Reason, why.Detail)
-		return
 	}
-	j.Decision, j.Due = Remove, j.due(Clean, remove)
 }
 
 func (j *JudgedEntry) due(action Action, remove content.Set) *Move {
@@ -155,7 +156,7 @@ func (d *Decided) next(in Input) time.Duration {
 	for _, j := range d.Pods {
 		if j.Facts[Eligible].Truth == No && j.Decision == Wait {
 			if since, ok := in.Now.Since(d.Holds[j.UID].Since); ok {
-				c := in.caseOf(j.Pod)
+				c := in.Case(j.Pod)
 				soon(c.Restored.hold(in.Settings.Hold) - since)
 			}
 		}

@@ -29,12 +29,23 @@ func (p Permit) Stopped() (Reason, bool) { return p.stopped, !p.remove }
 // Gate is the one function that decides whether this process may change anything now (law 8). A rename back that replaces
 // nothing detaches no mount, so an operator may restore from any mount namespace; to remove, this process must see the
 // node's mounts.
+//
+// A dry run gets no right, and the reason that stops others, too, if there is one.
 func (s Standing) Gate() Permit {
+	p := s.gate()
+	if s.DryRun {
+		if p.remove {
+			p.stopped = Reason{Reason: DryRun, Detail: "a dry run changes nothing"}
+		}
+		p.restore, p.remove = false, false
+	}
+	return p
+}
+
+func (s Standing) gate() Permit {
 	sees := s.Node.SeesMounts.Truth == Yes
 	p := Permit{restore: sees || s.Operator}
 	switch {
-	case s.DryRun:
-		return Permit{stopped: Reason{Reason: DryRun, Detail: "a dry run changes nothing"}}
 	case s.Stuck != "":
 		return Permit{stopped: Reason{Stuck, "a call that changes the disk has not returned: " + s.Stuck}}
 	case s.Observe:

@@ -80,7 +80,7 @@ func Decide(in Input) Decided {
 		if p.Present == No {
 			continue
 		}
-		c := in.caseOf(p)
+		c := in.Case(p)
 		v, facts := Dead(c)
 		if p.UID != "" {
 			d.Holds[p.UID] = c.Hold.Next(c, facts)
@@ -107,8 +107,8 @@ func sorted(entries map[string]Entry) func(yield func(string, Entry) bool) {
 	}
 }
 
-// caseOf returns what the pod is judged by.
-func (in *Input) caseOf(p Pod) Case {
+// Case returns what the pod is judged by.
+func (in *Input) Case(p Pod) Case {
 	c := Case{Pod: p, Node: in.Snapshot.Node, Log: in.Logs[p.UID], Hold: in.Holds[p.UID], Settings: in.Settings, Now: in.Now}
 	if r, ok := in.Restored[p.UID]; ok {
 		c.Restored = &r
@@ -142,7 +142,9 @@ func (p *Plan) move(in Input, pod Pod, v *Verdict) {
 		return
 	}
 	if why, stopped := in.Permit.Stopped(); stopped {
-		v.keep(Keep, why.Reason, why.Detail)
+		if why.Reason != DryRun { // else the verdict is what this process would do
+			v.keep(Keep, why.Reason, why.Detail)
+		}
 		return
 	}
 	if r, ok := in.Refused[pod.UID]; ok && in.Now.Age(r.At) < tryAgain {

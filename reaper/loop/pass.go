@@ -325,7 +325,7 @@ func (p *pass) end() Status {
 	if len(p.events) > 0 { // with what was done
 		p.decided = judge.Decide(in)
 	}
-	if why, stopped := in.Permit.Stopped(); stopped {
+	if why, stopped := in.Permit.Stopped(); stopped && why.Reason != judge.DryRun {
 		s.Stopped = &why
 	}
 	if e, open := p.Ledger.Breaker(); open {

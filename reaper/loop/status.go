@@ -25,6 +25,7 @@ type Status struct {
 	Hidden   int        `json:"hidden"`
 	CNI      *CNIStatus `json:"cni,omitempty"`
 	Problems []string   `json:"problems,omitempty"` // what could not be read or written
+	Daemon   int        `json:"daemon,omitempty"`   // the PID of the daemon that runs, for a command beside it
 	// Operator is true if a pod, an entry, a CNI file or the breaker needs an operator.
 	Operator bool `json:"operator"`
 	// Next is after how long time alone may change something, 0 if nothing waits for that. Now is true if a clean gave way
@@ -42,6 +43,27 @@ type PodStatus struct {
 	// FirstReport and LastReport are when this process read the first and the last report.
 	FirstReport time.Time `json:"first_report,omitzero"`
 	LastReport  time.Time `json:"last_report,omitzero"`
+}
+
+// Explanation is all that explain has about one pod.
+type Explanation struct {
+	PodStatus
+	Entries []judge.JudgedEntry `json:"entries,omitempty"` // in quarantine
+	History []judge.Event       `json:"history,omitempty"` // what the ledger has about the pod
+	Daemon  int                 `json:"daemon,omitempty"`  // see Status
+}
+
+// Explain returns what the status has about one pod.
+func (s *Status) Explain(uid parsers.PodUID, history []judge.Event) Explanation {
+	e := Explanation{History: history, Daemon: s.Daemon}
+	e.PodStatus, _ = s.Pod(uid)
+	e.UID = uid
+	for _, entry := range s.Quarantine {
+		if entry.UID == uid {
+			e.Entries = append(e.Entries, entry)
+		}
+	}
+	return e
 }
 
 // Pod returns the status of one pod, and false if it is not there.

@@ -2,6 +2,7 @@ package loop
 
 import (
 	"context"
+	"iter"
 	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers/report"
@@ -81,21 +82,33 @@ func (s *Status) confirms() bool {
 	return false
 }
 
-// Once scans and judges once and changes nothing: scan, explain, doctor. It takes the lines that lines yields first, of the
-// last five minutes, for words and counts; by their times most of them are too old to release anything.
-func (d *Daemon) Once(ctx context.Context, opt Options, recent []report.Line) (Status, error) {
+// Once scans and judges once and changes nothing: scan, explain, doctor. listen is called with the node and the verdicts so far,
+// and yields lines of its log, those of the last minutes first: by their times most of these are too old to release anything,
+// and are for words and counts alone.
+func (d *Daemon) Once(ctx context.Context, opt Options, listen func(Status) iter.Seq[report.Line]) (Status, error) {
 	opt.DryRun = true
-	d.node = d.Scanner.Scan(ctx, nil, nil).Node
-	for _, line := range recent {
-		r, ok := d.Parse(line)
-		if !ok {
-			continue
-		}
-		now := d.Clock.Now()
-		l := judge.Logged{Report: r, At: now}
-		if was := d.logs.last[r.UID]; judge.Credible(l, d.node, now) == "" || judge.Credible(was.Removal, d.node, now) != "" {
-			d.logs.add(l, now) // no line of another program displaces the kubelet's own
-		}
+	cni := d.CNI
+	d.CNI = nil // its answer depends on no line
+	s, err := d.Pass(ctx, opt)
+	d.CNI = cni
+	if err != nil {
+		return s, err
+	}
+	for line := range listen(s) {
+		d.Recall(line)
 	}
 	return d.Pass(ctx, opt)
+}
+
+// Recall reads a line that may be minutes old.
+func (d *Daemon) Recall(line report.Line) {
+	r, ok := d.Parse(line)
+	if !ok {
+		return
+	}
+	now := d.Clock.Now()
+	l := judge.Logged{Report: r, At: now}
+	if was := d.logs.last[r.UID]; judge.Credible(l, d.node, now) == "" || judge.Credible(was.Removal, d.node, now) != "" {
+		d.logs.add(l, now) // no line of another program displaces the kubelet's own
+	}
 }
