@@ -65,6 +65,7 @@ func (c *Case) judge(facts Facts, aside ...FactName) (Verdict, Facts) {
 	v := Verdict{Decision: Remove}
 	if c.Pod.UID == "" {
 		v.keep(Keep, NotAUID, fmt.Sprintf("%q in the pods directory is no pod UID", c.Pod.Name))
+		v.Operator = true // the kubelet reports it, too, until somebody removes it
 		return v, facts
 	}
 	if c.Node.KubeletKnown.Truth != Yes {

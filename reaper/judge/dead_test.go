@@ -43,6 +43,15 @@ func TestDead(t *testing.T) {
 	}
 }
 
+// TestNoUID has a name that is no UID: it is kept, and only an operator can end that.
+func TestNoUID(t *testing.T) {
+	c := dead()
+	c.Pod.Name, c.Pod.UID = "lost+found", ""
+	if v, _ := Dead(c); v.Decision != Keep || !v.Operator {
+		t.Errorf("%+v", v)
+	}
+}
+
 // TestLeftoverMount has a mount below the pod's own directory: in place it keeps a dead pod and asks an operator, while
 // another fact shows whether the pod is alive. In quarantine it restores (TestEntry).
 func TestLeftoverMount(t *testing.T) {

@@ -226,6 +226,7 @@ func (p *pass) recheck(ctx context.Context, batch []judge.Move) (still []judge.M
 	in.Entries, in.Settings.MaxPerScan = nil, 0
 	planned := map[parsers.PodUID]judge.Move{}
 	d := judge.Decide(in)
+	maps.Copy(p.holds, d.Holds) // what this scan has seen counts, too: a pod that showed itself begins its hold again
 	for _, m := range d.Plan.Moves {
 		planned[m.UID] = m
 	}
@@ -251,6 +252,7 @@ func (p *pass) recheckMoved(ctx context.Context, outcomes []judge.Outcome) bool 
 	for _, o := range outcomes {
 		if o.Result == judge.Done {
 			moved = append(moved, o.Move.UID)
+			delete(p.holds, o.Move.UID) // if it is restored, nothing of what was seen before counts
 		}
 	}
 	if len(moved) == 0 {

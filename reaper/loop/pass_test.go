@@ -74,6 +74,37 @@ func TestSteps(t *testing.T) {
 	}
 }
 
+// TestHoldBeginsAgain has a pod that shows itself only to the scan right before the move, or right after it: a hold passes
+// before the next move. A restored pod has ten times the hold.
+func TestHoldBeginsAgain(t *testing.T) {
+	for _, call := range []string{"scan 1+0", "scan 1+1"} {
+		w := newWorld(one)
+		d := w.daemon()
+		w.Folded.Breaker = &judge.Event{} // the pod waits for longer than ten holds
+		w.run(t.Context(), t, d, 11*time.Minute)
+		w.Folded.Breaker = nil
+		w.before = func(c string) {
+			switch c {
+			case call:
+				if p := w.pods[one]; p != nil {
+					p.alive = true
+				}
+				w.returns()
+			case "write not-moved", "write restored":
+				w.pods[one].alive = false
+				w.before = func(string) {}
+			}
+		}
+		w.run(t.Context(), t, d, 5*time.Second)
+		w.Folded.Breaker = nil // an operator resumes
+		before := len(w.calls)
+		w.run(t.Context(), t, d, 50*time.Second)
+		if moved := w.pods[one] == nil; moved {
+			t.Errorf("%s: moved again at once: %v", call, w.calls[before:])
+		}
+	}
+}
+
 // TestLedgerFails shows that nothing is changed whose intent is not on disk, and that it is tried again.
 func TestLedgerFails(t *testing.T) {
 	w := newWorld(one)
