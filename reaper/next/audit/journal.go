@@ -12,7 +12,6 @@ import (
 	"github.com/coreos/go-systemd/v22/journal"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
-	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/judge"
 )
 
@@ -138,7 +137,7 @@ func Fields(e judge.Event) map[string]string {
 	fields := map[string]string{}
 	for _, f := range JournalFields {
 		if v := f.value(e); v != "" {
-			fields[f.Name] = clean.Cut(v, maxField)
+			fields[f.Name] = bounded.Cut(v, maxField)
 		}
 	}
 	return fields

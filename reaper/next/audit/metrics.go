@@ -7,7 +7,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
+	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/judge"
 	"github.com/orphan-reaper/orphan-reaper/reaper/loop"
 )
@@ -29,7 +29,7 @@ type Metrics struct {
 
 // NewMetrics returns the metrics of the given version of the program.
 func NewMetrics(version string) *Metrics {
-	m := &Metrics{view: view{version: clean.Text(version), events: map[judge.EventKind]float64{}, bytes: map[string]float64{}}}
+	m := &Metrics{view: view{version: bounded.Text(version), events: map[judge.EventKind]float64{}, bytes: map[string]float64{}}}
 	for _, row := range MetricTable {
 		m.descs = append(m.descs, prometheus.NewDesc(Prefix+row.Name, row.Help, row.Labels, nil))
 	}
@@ -95,7 +95,7 @@ func (m *Metrics) Collect(out chan<- prometheus.Metric) {
 	for i, row := range MetricTable {
 		row.collect(v, func(value float64, labels ...string) {
 			for i := range labels {
-				labels[i] = clean.Text(labels[i])
+				labels[i] = bounded.Text(labels[i])
 			}
 			out <- prometheus.MustNewConstMetric(m.descs[i], row.Type, value, labels...)
 		})

@@ -15,6 +15,7 @@ type Record struct {
 	Subject  string // one line
 	Meaning  string // what has happened
 	Do       string // what the operator does; "" if there is nothing to do
+	Run      string // the command for that, or several, with UID for the pod's
 	// Pod is true if every event of the kind has a pod: its catalog entry names it.
 	Pod  bool
 	text func(e judge.Event) string
@@ -34,7 +35,8 @@ var Records = [...]Record{
 		Subject: "A dead pod's directory was cleaned, and some of it is left",
 		Meaning: "What the kubelet had made was removed from the quarantined directory. emptyDirs and ephemeral volumes are removed after " +
 			"the time of retention. What may be a user's data is removed by an operator's command only.",
-		Do: "List it with `orphan-reaper quarantine list`. Then restore it or purge it.",
+		Do:  "If the message has data among what is left: list it, then restore it or purge it.",
+		Run: "orphan-reaper quarantine list",
 	},
 	{
 		Kind: judge.EventRemoved, ID: "ebe912dba8df4dd79d75dc062fde0cf0", Priority: journal.PriInfo, Pod: true, text: removed,
@@ -53,21 +55,24 @@ var Records = [...]Record{
 		Kind: judge.EventKept, ID: "339b54063c7440b49d03bfee4892a028", Priority: journal.PriWarning, Pod: true, text: kept,
 		Subject: "A pod needs an operator",
 		Meaning: "The pod is kept for a reason that does not end by itself. There is one record for each change of the reasons.",
-		Do:      "Run `orphan-reaper explain UID`: it shows each reason and what ends it.",
+		Do:      "See each reason and what ends it.",
+		Run:     "orphan-reaper explain UID",
 	},
 	{
 		Kind: judge.EventConflict, ID: "7754070a954e49a7a941f07406a76112", Priority: journal.PriErr, Pod: true, text: conflict,
 		Subject: "A living pod has another directory than the quarantined one",
 		Meaning: "The pod is alive, and its directory could not be restored, since the kubelet has made another one that is in use. Nothing " +
 			"was removed from either.",
-		Do: "Run `orphan-reaper quarantine restore UID --replace` to use the quarantined directory, or `orphan-reaper quarantine purge UID` to remove it.",
+		Do:  "Have the pod use the quarantined directory again, or remove that.",
+		Run: "orphan-reaper quarantine restore UID --replace, or orphan-reaper quarantine purge UID",
 	},
 	{
 		Kind: judge.EventBreaker, ID: "27b37300a2464af08cb59b3f7cbe4565", Priority: journal.PriCrit, text: breaker,
 		Subject: "The circuit breaker opened: a quarantined pod is alive",
 		Meaning: "Everything had shown that the pod was dead, and then it showed that it is alive. Its directory is restored with all that " +
 			"was in it. Until an operator closes the circuit breaker, nothing on this node is moved or removed.",
-		Do: "Find the cause: the logs of the kubelet and the runtime at that time. Then run `orphan-reaper quarantine resume`.",
+		Do:  "Find the cause in the logs of the kubelet and the runtime of that time. Then close the circuit breaker.",
+		Run: "orphan-reaper quarantine resume",
 	},
 	{
 		Kind: judge.EventResumed, ID: "1f4f2e7fc4944001a44bd56fee6aaa57", Priority: journal.PriNotice, text: resumed,

@@ -1,14 +1,13 @@
 package audit
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
 	"strconv"
 	"strings"
 
-	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
+	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/judge"
 )
 
@@ -24,12 +23,15 @@ func Text(e judge.Event) string {
 	}
 	end := ""
 	if by := user(e.By); by != "" {
-		end += ". Ordered by " + clean.Cut(clean.Text(by), maxName)
+		end += ". Ordered by " + bounded.Cut(bounded.Text(by), maxName)
+	}
+	if r.Run != "" {
+		end += ". Run: " + strings.ReplaceAll(r.Run, "UID", string(e.UID))
 	}
 	if undo := Undo(e); undo != "" {
-		end += ". Undo: " + clean.Text(undo)
+		end += ". Undo: " + bounded.Text(undo)
 	}
-	return clean.Cut(clean.Text(r.text(e)), maxText-len(end)) + end // a long error does not push the undo command out
+	return bounded.Cut(bounded.Text(r.text(e)), maxText-len(end)) + end // a long error does not push the commands out
 }
 
 // Undo returns the command that undoes the event, "" if there is none.
@@ -40,7 +42,7 @@ func Undo(e judge.Event) string {
 	case e.UID != "" && (e.Kind == judge.EventQuarantined || e.Kind == judge.EventCleaned):
 		return "orphan-reaper quarantine restore " + string(e.UID)
 	case e.Archive != "" && e.Kind == judge.EventCNIRemoved:
-		return "tar -xf " + clean.Shell(e.Archive) + " -C /"
+		return "tar -xf " + bounded.Shell(e.Archive) + " -C /"
 	}
 	return ""
 }
@@ -72,20 +74,20 @@ func restored(e judge.Event) string {
 }
 
 func kept(e judge.Event) string {
-	return "An operator is needed for " + pod(e) + because(e) + ". Run: orphan-reaper explain " + string(e.UID)
+	return "An operator is needed for " + pod(e) + because(e)
 }
 
 func conflict(e judge.Event) string {
-	return "Cannot restore " + pod(e) + ": it is alive and has another directory in use" + because(e) +
-		". Run: orphan-reaper quarantine restore " + string(e.UID) + " --replace, or orphan-reaper quarantine purge " + string(e.UID)
+	return "Cannot restore " + pod(e) + ": it is alive and has another directory in use" + because(e)
 }
 
 func breaker(e judge.Event) string {
-	return "The circuit breaker opened, and nothing is moved or removed any more: " + pod(e) + ", which was in quarantine, is alive" +
-		because(e) + ". Find the cause, then run: orphan-reaper quarantine resume"
+	return "The circuit breaker opened, and nothing is moved or removed any more: " + pod(e) + ", which was in quarantine, is alive" + because(e)
 }
 
-func resumed(judge.Event) string { return "The circuit breaker was closed: dead pods are moved and removed again" }
+func resumed(judge.Event) string {
+	return "The circuit breaker was closed: dead pods are moved and removed again"
+}
 
 func failed(e judge.Event) string {
 	what := "A step"
@@ -103,7 +105,7 @@ func released(e judge.Event) string {
 }
 
 func unmounted(e judge.Event) string {
-	return "Unmounted " + cmp.Or(strings.Join(e.Mounts, ", "), "nothing") + " of " + pod(e) + because(e)
+	return "Unmounted what was mounted in " + pod(e) + because(e) + ": " + strings.Join(e.Mounts, ", ")
 }
 
 func cniRemoved(e judge.Event) string { return "Removed stale CNI files: " + taken(e) + because(e) }
@@ -116,9 +118,9 @@ func pod(e judge.Event) string {
 	if e.UID == "" {
 		return "a pod"
 	}
-	name := clean.Cut(e.PodName, maxName)
+	name := bounded.Cut(e.PodName, maxName)
 	if e.Namespace != "" {
-		name = clean.Cut(e.Namespace, maxName) + "/" + name
+		name = bounded.Cut(e.Namespace, maxName) + "/" + name
 	}
 	switch {
 	case e.PodName == "":

@@ -94,18 +94,18 @@ func (f *Textfile) Run(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			if path := f.written; path != "" {
-				f.within(context.WithoutCancel(ctx), "remove", func() (string, error) { return "", remove(path) })
+				f.within(context.WithoutCancel(ctx), func() (string, error) { return path, remove(path) })
 			}
 			return
 		case <-f.changed:
-			f.within(ctx, "write", f.write)
+			f.within(ctx, f.write)
 		}
 	}
 }
 
 // within does one step, and waits for it no longer than the timeout. While one hangs, no other begins. A step shares
 // nothing that changes with its caller.
-func (f *Textfile) within(ctx context.Context, what string, step func() (path string, err error)) {
+func (f *Textfile) within(ctx context.Context, step func() (path string, err error)) {
 	type result struct {
 		path string
 		err  error
@@ -117,27 +117,28 @@ func (f *Textfile) within(ctx context.Context, what string, step func() (path st
 	switch {
 	case errors.Is(hangs, context.Canceled): // Run ends
 	case hangs != nil:
-		f.say(slog.LevelError, "the file system of the metrics file does not answer; the file is written again after a later scan", nil)
+		if f.news("hangs") {
+			f.log.ErrorContext(ctx, "the metrics file's file system does not answer; the file is written again after a later scan")
+		}
 	case r.err != nil:
-		f.say(slog.LevelError, "cannot "+what+" the metrics file", r.err)
+		if f.news(r.err.Error()) {
+			f.log.ErrorContext(ctx, "cannot write the metrics file, or remove it at the end", slog.Any("error", r.err))
+		}
 	case r.path != "":
 		f.written = r.path
-		f.say(slog.LevelInfo, "metrics are written to "+r.path, nil)
-	case what == "write":
-		f.say(slog.LevelInfo, "no metrics are written: no directory of a node exporter was found; metrics_file names one", nil)
+		if f.news("to " + r.path) {
+			f.log.InfoContext(ctx, "metrics are written", slog.String("path", r.path))
+		}
+	case f.path == "" && f.news("nowhere"):
+		f.log.InfoContext(ctx, "no metrics are written, since there is no directory of a node exporter; metrics_file names one")
 	}
 }
 
-// say logs a message, but not twice in a row.
-func (f *Textfile) say(level slog.Level, message string, err error) {
-	text := message
-	if err != nil {
-		text += ": " + err.Error()
-	}
-	if text != f.logged {
-		f.logged = text
-		f.log.Log(context.Background(), level, text)
-	}
+// news reports whether a message differs from the last one: each is logged once.
+func (f *Textfile) news(message string) bool {
+	before := f.logged
+	f.logged = message
+	return before != message
 }
 
 // write replaces the file. It returns "" if there is no directory for it.
