@@ -2,6 +2,7 @@ package judge
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers/report"
@@ -114,13 +115,33 @@ func (l *Logged) stale(now Instant) string {
 		return "the line is of an earlier boot"
 	case l.HeaderZone && !recent(l.Header):
 		return "the line is from " + l.Header.UTC().Format(time.RFC3339)
-	case !l.HeaderZone && !l.Header.IsZero() && !recent(inZone(l.Header, now.Wall, now.Wall.Location())) && !recent(inZone(l.Header, now.Wall, time.UTC)):
+	case !l.HeaderZone && !l.Header.IsZero() && !slices.ContainsFunc(zones(), func(z *time.Location) bool { return recent(inZone(l.Header, now.Wall, z)) }):
 		return "the line is from " + l.Header.Format("Jan 2 15:04:05") + " in the kubelet's zone"
 	case l.Header.IsZero():
 		return "the line has no time"
 	}
 	return ""
 }
+
+// Written returns when the line was written: by journald, by its header, or else when it arrived.
+func (l *Logged) Written() time.Time {
+	switch {
+	case l.Journal != nil && !l.Journal.Time.IsZero():
+		return l.Journal.Time
+	case l.HeaderZone:
+		return l.Header
+	case l.Header.IsZero():
+		return l.At.Wall
+	}
+	nearest := inZone(l.Header, l.At.Wall, time.UTC)
+	if local := inZone(l.Header, l.At.Wall, time.Local); l.At.Wall.Sub(local).Abs() < l.At.Wall.Sub(nearest).Abs() {
+		nearest = local
+	}
+	return nearest
+}
+
+// zones are those in which a kubelet may write the time of klog's header: the node's, or UTC in a container.
+func zones() []*time.Location { return []*time.Location{time.Local, time.UTC} }
 
 // inZone completes the time of klog's header, which has neither year nor zone, to the time nearest to now in the zone.
 func inZone(header, now time.Time, zone *time.Location) time.Time {

@@ -95,3 +95,22 @@ func TestInZone(t *testing.T) {
 		t.Errorf("a line of the new year is %s ahead", got.Sub(at))
 	}
 }
+
+// TestNodesZone shows that the time in klog's header counts in the zone of the node: the clock of this program has UTC.
+func TestNodesZone(t *testing.T) {
+	was := time.Local
+	defer func() { time.Local = was }()
+	time.Local = time.FixedZone("IST", 5*3600+1800)
+	c := dead()
+	local := c.Now.Wall.UTC().In(time.Local)
+	c.Now.Wall = c.Now.Wall.UTC()
+	c.Log.Removal.HeaderZone = false
+	c.Log.Removal.Header = time.Date(0, local.Month(), local.Day(), local.Hour(), local.Minute(), local.Second(), 0, time.UTC)
+	if f := c.Log.reported(c.Node, c.Now); f.Truth != Yes {
+		t.Errorf("a header in the node's zone: %+v", f)
+	}
+	c.Log.Removal.Journal = nil
+	if got := c.Log.Removal.Written(); c.Now.Wall.Sub(got).Abs() > time.Second {
+		t.Errorf("written at %s, want %s", got, c.Now.Wall)
+	}
+}

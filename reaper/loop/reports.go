@@ -17,13 +17,13 @@ const forgetAfter = time.Hour
 // reports are the kubelet's last reports by pod.
 type reports struct {
 	last  map[parsers.PodUID]judge.Log
-	first map[parsers.PodUID]judge.Instant
+	first map[parsers.PodUID]time.Time // when the first was written
 }
 
 // add remembers a credible report. It returns true if the pod had none in the last minute.
 func (r *reports) add(l judge.Logged, now judge.Instant) (fresh bool) {
 	if r.last == nil {
-		r.last, r.first = map[parsers.PodUID]judge.Log{}, map[parsers.PodUID]judge.Instant{}
+		r.last, r.first = map[parsers.PodUID]judge.Log{}, map[parsers.PodUID]time.Time{}
 	}
 	log, known := r.last[l.UID]
 	if !known && len(r.last) >= mostReported {
@@ -33,7 +33,7 @@ func (r *reports) add(l judge.Logged, now judge.Instant) (fresh bool) {
 		}
 	}
 	if _, ok := r.first[l.UID]; !ok {
-		r.first[l.UID] = now
+		r.first[l.UID] = l.Written()
 	}
 	was := log.Removal
 	if l.Kind == report.Volumes {
@@ -73,6 +73,6 @@ func (r *reports) status(j judge.Judged) PodStatus {
 		last = log.Volumes
 	}
 	s.Words, s.Count = last.Words, last.Count
-	s.FirstReport, s.LastReport = r.first[j.UID].Wall, last.At.Wall
+	s.FirstReport, s.LastReport = r.first[j.UID], last.Written()
 	return s
 }

@@ -40,7 +40,7 @@ type PodStatus struct {
 	// Words are the kubelet's own words in its last report, and Count the number of errors that it gave.
 	Words string `json:"words,omitempty"`
 	Count int    `json:"count,omitempty"`
-	// FirstReport and LastReport are when this process read the first and the last report.
+	// FirstReport and LastReport are when the first and the last report that this process has read were written.
 	FirstReport time.Time `json:"first_report,omitzero"`
 	LastReport  time.Time `json:"last_report,omitzero"`
 }

@@ -2,7 +2,6 @@ package loop
 
 import (
 	"context"
-	"iter"
 	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers/report"
@@ -82,10 +81,9 @@ func (s *Status) confirms() bool {
 	return false
 }
 
-// Once scans and judges once and changes nothing: scan, explain, doctor. listen is called with the node and the verdicts so far,
-// and yields lines of its log, those of the last minutes first: by their times most of these are too old to release anything,
-// and are for words and counts alone.
-func (d *Daemon) Once(ctx context.Context, opt Options, listen func(Status) iter.Seq[report.Line]) (Status, error) {
+// Once scans and judges once and changes nothing: scan, explain, doctor. Between two scans listen reads the log of the node
+// with Recall; it gets the status so far.
+func (d *Daemon) Once(ctx context.Context, opt Options, listen func(Status)) (Status, error) {
 	opt.DryRun = true
 	cni := d.CNI
 	d.CNI = nil // its answer depends on no line
@@ -94,21 +92,22 @@ func (d *Daemon) Once(ctx context.Context, opt Options, listen func(Status) iter
 	if err != nil {
 		return s, err
 	}
-	for line := range listen(s) {
-		d.Recall(line)
-	}
+	listen(s)
 	return d.Pass(ctx, opt)
 }
 
-// Recall reads a line that may be minutes old.
-func (d *Daemon) Recall(line report.Line) {
+// Recall reads a line that may be minutes old: then it releases nothing, by its time, and is for words and counts. It returns
+// when the line was written if it is a report that counts now.
+func (d *Daemon) Recall(line report.Line) (written time.Time, counts bool) {
 	r, ok := d.Parse(line)
 	if !ok {
-		return
+		return written, false
 	}
 	now := d.Clock.Now()
 	l := judge.Logged{Report: r, At: now}
-	if was := d.logs.last[r.UID]; judge.Credible(l, d.node, now) == "" || judge.Credible(was.Removal, d.node, now) != "" {
+	counts = judge.Credible(l, d.node, now) == ""
+	if was := d.logs.last[r.UID]; counts || judge.Credible(was.Removal, d.node, now) != "" {
 		d.logs.add(l, now) // no line of another program displaces the kubelet's own
 	}
+	return l.Written(), counts
 }
