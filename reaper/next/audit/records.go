@@ -35,8 +35,7 @@ var Records = [...]Record{
 		Subject: "A dead pod's directory was cleaned, and some of it is left",
 		Meaning: "What the kubelet had made was removed from the quarantined directory. emptyDirs and ephemeral volumes are removed after " +
 			"the time of retention. What may be a user's data is removed by an operator's command only.",
-		Do:  "If the message has data among what is left: list it, then restore it or purge it.",
-		Run: "orphan-reaper quarantine list",
+		Do: "If data is left: list it with `orphan-reaper quarantine list`, then restore it or purge it.",
 	},
 	{
 		Kind: judge.EventRemoved, ID: "ebe912dba8df4dd79d75dc062fde0cf0", Priority: journal.PriInfo, Pod: true, text: removed,

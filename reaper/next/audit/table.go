@@ -94,7 +94,7 @@ var MetricTable = [...]Metric{
 	{
 		"cni_addresses", gauge, []string{"network", "state"}, "Addresses of a host-local network.",
 		"used: reserved. stale and waiting: those of them whose sandbox is gone. size: how many its ranges have, absent if not known. " +
-			"The 64 networks with the most used addresses have series.", cniAddresses,
+			"At most 64 networks have series: full ones first, then those with the most used addresses.", cniAddresses,
 	},
 	{
 		"cni_network_full", gauge, []string{"network"}, "1 if the network has no address left for a new pod.",
@@ -239,7 +239,9 @@ func networks(v view) []loop.CNINetwork {
 		return nil
 	}
 	all := slices.DeleteFunc(slices.Clone(v.CNI.Networks), func(n loop.CNINetwork) bool { return n.Keeper != "" })
-	slices.SortStableFunc(all, func(a, b loop.CNINetwork) int { return cmp.Compare(b.Used, a.Used) })
+	slices.SortStableFunc(all, func(a, b loop.CNINetwork) int {
+		return cmp.Or(cmp.Compare(flag(b.Full), flag(a.Full)), cmp.Compare(b.Used, a.Used))
+	})
 	return all[:min(len(all), mostNetworks)]
 }
 

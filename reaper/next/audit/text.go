@@ -162,7 +162,7 @@ func taken(e judge.Event) string {
 	if sum.Entries == 0 {
 		return "nothing"
 	}
-	return fmt.Sprintf("%d files, %s (%s)", sum.Entries, size(sum.Bytes), strings.Join(classes, ", "))
+	return fmt.Sprintf("%s, %s (%s)", files(sum.Entries), size(sum.Bytes), strings.Join(classes, ", "))
 }
 
 // left returns what is still in quarantine.
@@ -176,8 +176,15 @@ func left(e judge.Event) string {
 			more = "at least "
 		}
 	}
-	return fmt.Sprintf("%s%d files, %s (%s) are still in quarantine as %s", more, sum.Entries, size(sum.Bytes),
-		strings.Join(slices.Sorted(maps.Keys(classes)), ", "), e.Entry)
+	return fmt.Sprintf("left in quarantine as %s: %s%s, %s (%s)", e.Entry, more, files(sum.Entries), size(sum.Bytes),
+		strings.Join(slices.Sorted(maps.Keys(classes)), ", "))
+}
+
+func files(n int64) string {
+	if n == 1 {
+		return "1 file"
+	}
+	return strconv.FormatInt(n, 10) + " files"
 }
 
 // user returns who gave the command, as far as it is known.
