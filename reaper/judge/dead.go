@@ -64,8 +64,12 @@ func Dead(c Case) (Verdict, Facts) {
 func (c *Case) judge(facts Facts, aside ...FactName) (Verdict, Facts) {
 	v := Verdict{Decision: Remove}
 	if c.Pod.UID == "" {
-		v.keep(Keep, NotAUID, fmt.Sprintf("%q in the pods directory is no pod UID", c.Pod.Name))
-		v.Operator = true // the kubelet reports it, too, until somebody removes it
+		detail := fmt.Sprintf("%q in the pods directory is no pod UID", c.Pod.Name)
+		if facts[Directory].Truth == Yes { // the kubelet reports it like a pod, and so hides the pods behind it
+			v.ask(NotAUID, detail)
+		} else {
+			v.keep(Keep, NotAUID, detail)
+		}
 		return v, facts
 	}
 	if c.Node.KubeletKnown.Truth != Yes {
@@ -85,7 +89,11 @@ func (c *Case) judge(facts Facts, aside ...FactName) (Verdict, Facts) {
 			v.keep(Keep, r.reason, f.Detail)
 		}
 	}
-	v.Operator = c.operator(v, facts)
+	for i := range v.Reasons {
+		if v.Decision == Keep && operator(v.Reasons[i].Reason, facts) {
+			v.Reasons[i].Operator, v.Operator = true, true
+		}
+	}
 	return v, facts
 }
 
@@ -128,7 +136,7 @@ func Alive(p Pod) (reasons []Reason, unknown bool) {
 		}
 		switch {
 		case f.Truth == Yes && f.Alive:
-			reasons = append(reasons, Reason{r.reason, f.Detail})
+			reasons = append(reasons, Reason{Reason: r.reason, Detail: f.Detail})
 		case f.Truth == Unknown:
 			unknown = true
 		}
@@ -147,16 +155,15 @@ func (p *Pod) again() Fact {
 }
 
 // operator reports whether only an operator can end what keeps the pod: the kubelet reports it, or nothing at all runs of
-// it, and a reason keeps it that no time ends.
-func (c *Case) operator(v Verdict, facts Facts) bool {
-	if v.Decision != Keep {
-		return false
+// it, and no time ends the reason.
+func operator(r ReasonName, facts Facts) bool {
+	reported := facts[Reported].Truth == Yes
+	switch r {
+	case IsMounted:
+		idle := facts[Running].Truth == No && facts[Cgroup].Truth == No && facts[Listed].Truth != Yes
+		return facts[Mounted].Truth == Yes && (idle || reported)
+	case IsStaged, HasCgroup, BadDirectory:
+		return reported
 	}
-	idle := facts[Running].Truth == No && facts[Cgroup].Truth == No && facts[Listed].Truth != Yes
-	return slices.ContainsFunc(v.Reasons, func(r Reason) bool {
-		if r.Reason == IsMounted {
-			return facts[Mounted].Truth == Yes && (idle || facts[Reported].Truth == Yes)
-		}
-		return facts[Reported].Truth == Yes && (r.Reason == IsStaged || r.Reason == HasCgroup || r.Reason == BadDirectory)
-	})
+	return false
 }

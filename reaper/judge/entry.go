@@ -26,12 +26,12 @@ func judgeEntry(in Input, name string, e Entry) JudgedEntry {
 	reasons, unknown := Alive(*p)
 	since, ok := in.Now.Since(e.FailedAt)
 	switch {
+	case e.Phase == Moving: // it is not known yet where the directory is
+		j.keep(Wait, Confirming, "an earlier step is not finished")
 	case e.Err != "" && ok && since < tryAgain && !e.open():
-		j.keep(Keep, StepFailed, e.Err)
-		j.Operator = true
+		j.ask(StepFailed, e.Err)
 	case e.Phase == InConflict:
-		j.keep(Keep, InUse, "the pod is alive and has another directory")
-		j.Operator = true
+		j.ask(InUse, "the pod is alive and has another directory")
 	case len(reasons) > 0:
 		j.alive(in, p, reasons)
 	case unknown || p.Facts[Mounted].Truth != No:
@@ -51,7 +51,7 @@ func (j *JudgedEntry) alive(in Input, p *Pod, reasons []Reason) {
 	if j.Phase != Quarantined && j.Phase != Restoring {
 		// Some of it is removed already: an old kubelet that found such a directory would delete through its binds. The
 		// pod has what it has made since, and the rest waits for an operator.
-		j.Operator = true
+		j.Reasons[0].Operator, j.Operator = true, true
 		return
 	}
 	action := Restore
@@ -60,8 +60,8 @@ func (j *JudgedEntry) alive(in Input, p *Pod, reasons []Reason) {
 	case p.SkeletonOnly == Yes:
 		action = Exchange
 	default:
-		j.keep(IsAlive, InUse, "the pod has another directory, which is in use: run `orphan-reaper quarantine restore "+string(j.UID)+" --replace` or `purge`")
-		j.Operator, j.Due = true, j.due(Leave, content.None)
+		j.ask(InUse, "the pod has another directory, which is in use: run `orphan-reaper quarantine restore "+string(j.UID)+" --replace` or `purge`")
+		j.Due = j.due(Leave, content.None)
 		return
 	}
 	if in.Permit.MayRestore() {
@@ -91,8 +91,10 @@ func (j *JudgedEntry) dead(in Input) {
 		}
 		j.clean(in, content.Payloads)
 	case Cleaning, Purging:
-		j.clean(in, j.Remove)
-		if j.Phase == Purging && j.Due != nil {
+		if j.clean(in, j.Remove); j.Due == nil {
+			return
+		}
+		if j.Due.Resumed = true; j.Phase == Purging {
 			j.Due.Action, j.Due.By = Purge, j.By
 		}
 	case Retained:
@@ -131,48 +133,35 @@ func (j *JudgedEntry) due(action Action, remove content.Set) *Move {
 // runs: no other program makes a living pod's directory again.
 func (in *Input) confirm(e Entry) string {
 	n := in.Snapshot.Node
-	since, ok := in.Now.Since(e.MovedAt)
-	switch {
-	case n.KubeletKnown.Truth != Yes:
+	if n.KubeletKnown.Truth != Yes {
 		return "no kubelet runs that would make the directory of a living pod again: " + n.KubeletKnown.Detail
-	case !ok: // the machine has booted: the kubelet makes the directories of its pods again
-		since = in.Now.Boot
 	}
-	since = min(since, in.Now.Boot-n.Kubelet.Start)
-	if since >= in.Settings.Confirm {
+	left := in.confirmLeft(e)
+	if left <= 0 {
 		return ""
 	}
-	return fmt.Sprintf("moved, or the kubelet has started, %s ago: a pod that is alive shows that within %s", since.Round(time.Second), in.Settings.Confirm)
+	return fmt.Sprintf("moved, or the kubelet has started, %s ago: a pod that is alive shows that within %s",
+		(in.Settings.Confirm - left).Round(time.Second), in.Settings.Confirm)
 }
 
-// next returns after how long time alone may change a verdict.
-func (d *Decided) next(in Input) time.Duration {
-	next := time.Duration(0)
-	soon := func(t time.Duration) {
-		if t > 0 && (next == 0 || t < next) {
-			next = t
-		}
+// confirmLeft returns how much of the confirm time is left.
+func (in *Input) confirmLeft(e Entry) time.Duration {
+	since, ok := in.Now.Since(e.MovedAt)
+	if !ok { // the machine has booted: the kubelet makes the directories of its pods again
+		since = in.Now.Boot
 	}
-	for _, j := range d.Pods {
-		if j.Facts[Eligible].Truth == No && j.Decision == Wait {
-			if since, ok := in.Now.Since(d.Holds[j.UID].Since); ok {
-				c := in.Case(j.Pod)
-				soon(c.Restored.hold(in.Settings.Hold) - since)
-			}
-		}
+	return in.Settings.Confirm - min(since, in.Now.Boot-in.Snapshot.Node.Kubelet.Start)
+}
+
+// entryLeft returns after how long time alone may change what is due for an entry, 0 if it does not.
+func (in *Input) entryLeft(e Entry) time.Duration {
+	switch e.Phase {
+	case Quarantined:
+		return in.confirmLeft(e)
+	case Retained:
+		left, _ := in.retention(e)
+		return left
+	case Moving, Restoring, Cleaning, Purging, InConflict, Ended:
 	}
-	for _, j := range d.Entries {
-		switch j.Phase {
-		case Quarantined:
-			if since, ok := in.Now.Since(j.MovedAt); ok {
-				soon(in.Settings.Confirm - min(since, in.Now.Boot-in.Snapshot.Node.Kubelet.Start))
-			}
-		case Retained:
-			if left, ok := in.retention(j.Entry); ok {
-				soon(left)
-			}
-		case Moving, Restoring, Cleaning, Purging, InConflict, Ended:
-		}
-	}
-	return next
+	return 0
 }

@@ -89,6 +89,7 @@ func TestEntry(t *testing.T) {
 			e.Phase, e.Remove, p.Facts[Cgroup] = Cleaning, content.Payloads, yes
 		}, "", 0, false},
 		{"an operator's purge that was killed", func(_ *Input, _ *Pod, e *Entry) { e.Phase, e.Remove = Purging, content.All }, Purge, content.All, false},
+		{"a move that was stopped, and the directory is in the pods directory", func(_ *Input, p *Pod, e *Entry) { e.Phase, p.Present = Moving, Yes }, "", 0, false},
 		{"a conflict", func(_ *Input, _ *Pod, e *Entry) { e.Phase = InConflict }, "", 0, false},
 	}
 	for _, test := range tests {
@@ -113,6 +114,9 @@ func TestEntry(t *testing.T) {
 		}
 		if (len(d.Plan.Breaker) > 0) != test.breaker {
 			t.Errorf("%s: the breaker: %+v", test.name, d.Plan.Breaker)
+		}
+		if e.Phase == Moving && d.Entries[0].Operator {
+			t.Errorf("%s: an operator is asked: %+v", test.name, d.Entries)
 		}
 		if len(d.Entries) != 1 || got.Action == "" && len(d.Entries[0].Reasons) == 0 {
 			t.Errorf("%s: no reason: %+v", test.name, d.Entries)

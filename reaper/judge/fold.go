@@ -21,7 +21,7 @@ func (f *Folded) Apply(ev Event) {
 	case EventResumed:
 		f.Breaker = nil
 	case EventReleased:
-		delete(f.Restored, ev.UID)
+		f.released(ev.UID)
 	case EventMoving:
 		f.Entries[ev.Entry] = Entry{
 			Name: ev.Entry, UID: ev.UID, Namespace: ev.Namespace, PodName: ev.PodName, Static: ev.Static,
@@ -31,7 +31,13 @@ func (f *Folded) Apply(ev Event) {
 		delete(f.Entries, ev.Entry)
 	case EventRestored:
 		f.restored(ev)
-	case EventQuarantined, EventRestoring, EventNotRestored, EventConflict, EventCleaning, EventPurging, EventCleaned, EventFailed:
+	case EventFailed:
+		if e, ok := f.Entries[ev.Entry]; ev.Lost {
+			delete(f.Entries, ev.Entry)
+		} else if ok {
+			f.Entries[ev.Entry] = e.apply(ev)
+		}
+	case EventQuarantined, EventRestoring, EventNotRestored, EventConflict, EventCleaning, EventPurging, EventCleaned:
 		if e, ok := f.Entries[ev.Entry]; ok {
 			f.Entries[ev.Entry] = e.apply(ev)
 		}
@@ -92,4 +98,14 @@ func (f *Folded) restored(ev Event) {
 			Phase: InConflict, ID: ev.OtherID, MovedAt: ev.At,
 		}
 	}
+}
+
+// released ends an operator's restore. How often the pod was restored because it was alive is kept.
+func (f *Folded) released(uid parsers.PodUID) {
+	r := f.Restored[uid]
+	if r.Operator = false; r.Times > 0 {
+		f.Restored[uid] = r
+		return
+	}
+	delete(f.Restored, uid)
 }

@@ -25,6 +25,8 @@ func TestFold(t *testing.T) {
 		{"cleaned", []EventKind{EventMoving, EventQuarantined, EventCleaning, EventCleaned}, Retained},
 		{"a clean that gave way twice and failed", []EventKind{EventMoving, EventQuarantined, EventCleaning, EventCleaning, EventFailed}, Quarantined},
 		{"removed", []EventKind{EventMoving, EventQuarantined, EventCleaning, EventRemoved}, Ended},
+		{"failed", []EventKind{EventMoving, EventQuarantined, EventCleaning, EventFailed}, Quarantined},
+		{"removed by another process", []EventKind{EventMoving, EventQuarantined, EventCleaning, "lost"}, Ended},
 		{"conflict", []EventKind{EventMoving, EventQuarantined, EventConflict}, InConflict},
 		{"a conflict of which some cannot be purged", []EventKind{EventMoving, EventQuarantined, EventConflict, EventPurging, EventCleaned}, InConflict},
 		{"kept and told", []EventKind{EventMoving, EventQuarantined, EventKept, EventStarted}, Quarantined},
@@ -32,7 +34,11 @@ func TestFold(t *testing.T) {
 	for _, test := range tests {
 		var f Folded
 		for i, kind := range test.then {
-			f.Apply(Event{Kind: kind, UID: uid, Entry: entry, At: now.Add(time.Duration(i) * time.Second), Left: left})
+			e := Event{Kind: kind, UID: uid, Entry: entry, At: now.Add(time.Duration(i) * time.Second), Left: left}
+			if kind == "lost" {
+				e.Kind, e.Lost = EventFailed, true
+			}
+			f.Apply(e)
 		}
 		e := f.Entries[entry]
 		if e.Phase != test.want || e.Phase != Ended && e.MovedAt != now {
@@ -55,7 +61,12 @@ func TestFoldNode(t *testing.T) {
 		t.Errorf("by an operator: %+v, %+v", r, f.Entries)
 	}
 	f.Apply(Event{Kind: EventReleased, UID: uid})
-	if _, ok := f.Restored[uid]; ok {
+	if r := f.Restored[uid]; r.Times != 2 || r.Operator {
+		t.Errorf("released, and it was alive twice: %+v", r)
+	}
+	f.Apply(Event{Kind: EventRestored, UID: "p", Entry: "e", Operator: true})
+	f.Apply(Event{Kind: EventReleased, UID: "p"})
+	if _, ok := f.Restored["p"]; ok {
 		t.Error("a released pod is still kept")
 	}
 	f.Apply(Event{Kind: EventBreaker, UID: uid})

@@ -7,6 +7,8 @@ type Standing struct {
 	Stuck   string // the path at which a changing call has not returned, "" if none hangs
 	Observe bool   // the daemon's mode; sweep, unmount and quarantine obey none
 	DryRun  bool
+	// Unmovable is why the quarantine cannot be used (Disk.Movable), "" if it can.
+	Unmovable string
 	// Operator is true for an operator's command on what lies in quarantine: the breaker does not stop it.
 	Operator bool
 }
@@ -47,17 +49,19 @@ func (s Standing) gate() Permit {
 	p := Permit{restore: sees || s.Operator}
 	switch {
 	case s.Stuck != "":
-		return Permit{stopped: Reason{Stuck, "a call that changes the disk has not returned: " + s.Stuck}}
+		return Permit{stopped: Reason{Stuck, "a call that changes the disk has not returned: " + s.Stuck, true}}
 	case s.Observe:
-		return Permit{stopped: Reason{ModeObserve, "mode observe changes nothing"}}
+		return Permit{stopped: Reason{Reason: ModeObserve, Detail: "mode observe changes nothing"}}
 	case !sees:
-		p.stopped = Reason{NotVisible, s.Node.SeesMounts.Detail}
+		p.stopped = Reason{Reason: NotVisible, Detail: s.Node.SeesMounts.Detail}
 	case s.Operator:
 		p.remove = true
+	case s.Unmovable != "":
+		p.stopped = Reason{CannotMove, s.Unmovable, true}
 	case s.Breaker:
-		p.stopped = Reason{BreakerOpen, "a quarantined pod turned out to be alive: see `orphan-reaper quarantine list`, then run `orphan-reaper quarantine resume`"}
+		p.stopped = Reason{BreakerOpen, "a quarantined pod turned out to be alive: see `orphan-reaper quarantine list`, then run `orphan-reaper quarantine resume`", true}
 	case s.Node.KubeletKnown.Truth != Yes:
-		p.stopped = Reason{NoKubelet, s.Node.KubeletKnown.Detail}
+		p.stopped = Reason{Reason: NoKubelet, Detail: s.Node.KubeletKnown.Detail}
 	default:
 		p.remove = true
 	}

@@ -1,6 +1,11 @@
 package judge
 
-import "time"
+import (
+	"slices"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+)
 
 // Hold is what the scans before have seen of one pod. The zero value has seen nothing. It is kept in memory only: after a
 // restart every hold begins again.
@@ -58,6 +63,12 @@ func (c *Case) eligible(facts Facts) Fact {
 	return Fact{Truth: Yes, Detail: "every other fact has been good for " + since.Round(time.Second).String()}
 }
 
+// holdLeft returns how much of the pod's hold is left, and false if none runs.
+func (c *Case) holdLeft(h Hold) (time.Duration, bool) {
+	since, ok := c.Now.Since(h.Since)
+	return c.Restored.hold(c.Settings.Hold) - since, ok
+}
+
 // longestHold bounds the hold of a pod that was restored because it was alive.
 const longestHold = 24 * time.Hour
 
@@ -86,4 +97,30 @@ func (c *Case) restored() Fact {
 		Truth: Yes, Source: "ledger",
 		Detail: "an operator restored it at " + r.At.Wall.UTC().Format(time.RFC3339) + "; `orphan-reaper sweep " + string(c.Pod.UID) + "` judges it again",
 	}
+}
+
+// silence is for how long the kubelet has not reported a pod that an operator restored, when the pod is judged again.
+const silence = time.Hour
+
+// Silent returns the pods that an operator restored and that the kubelet has not reported for an hour, sorted. Silence counts
+// only from listening on: since then a report about any pod would have been read, and no kept pod was reported, which would
+// hide the others.
+func Silent(in Input, listening Instant) []parsers.PodUID {
+	n := in.Snapshot.Node
+	if since, ok := in.Now.Since(listening); !ok || since < silence || n.KubeletKnown.Truth != Yes || in.Now.Boot-n.Kubelet.Start < silence {
+		return nil
+	}
+	var silent []parsers.PodUID
+	for uid, r := range in.Restored {
+		log := in.Logs[uid]
+		recent := func(at Instant) bool {
+			since, ok := in.Now.Since(at)
+			return ok && since < silence
+		}
+		if r.Operator && !slices.ContainsFunc([]Instant{r.At, log.Removal.At, log.Volumes.At}, recent) {
+			silent = append(silent, uid)
+		}
+	}
+	slices.Sort(silent)
+	return silent
 }

@@ -35,13 +35,17 @@ type Judged struct {
 	Verdict
 	// Facts are shown by explain; the zero value stands for facts that are not asked for.
 	Facts Facts `json:"facts,omitzero"`
+	// Next is when the hold ends, zero if none runs. Then the pod is moved, if the kubelet reports it.
+	Next time.Time `json:"next,omitzero"`
 }
 
 // JudgedEntry is an entry of the quarantine with its verdict: Remove if Due removes something, Wait, Keep or IsAlive.
 type JudgedEntry struct {
 	Entry
 	Verdict
-	Due *Move `json:"-"` // nil if nothing is to be done now
+	// Next is when confirm or retention ends, zero if neither runs.
+	Next time.Time `json:"next,omitzero"`
+	Due  *Move     `json:"-"` // nil if nothing is to be done now
 }
 
 // Plan is what one pass does next, in this order: a living pod waits for its restore, and a rename is quick.
@@ -73,6 +77,10 @@ func Decide(in Input) Decided {
 			continue
 		}
 		j := judgeEntry(in, name, e)
+		if left := in.entryLeft(e); left > 0 {
+			j.Next = in.Now.Add(left).Wall
+			d.Plan.soon(left)
+		}
 		d.Entries = append(d.Entries, j)
 		d.Plan.add(j)
 	}
@@ -82,14 +90,28 @@ func Decide(in Input) Decided {
 		}
 		c := in.Case(p)
 		v, facts := Dead(c)
+		j := Judged{Pod: p, Verdict: v, Facts: facts}
 		if p.UID != "" {
-			d.Holds[p.UID] = c.Hold.Next(c, facts)
+			hold := c.Hold.Next(c, facts)
+			d.Holds[p.UID] = hold
+			if left, ok := c.holdLeft(hold); ok && left > 0 {
+				j.Next = in.Now.Add(left).Wall
+				if v.Decision == Wait {
+					d.Plan.soon(left)
+				}
+			}
 		}
-		d.Plan.move(in, p, &v)
-		d.Pods = append(d.Pods, Judged{Pod: p, Verdict: v, Facts: facts})
+		d.Plan.move(in, p, &j.Verdict)
+		d.Pods = append(d.Pods, j)
 	}
-	d.Plan.Next = d.next(in)
 	return d
+}
+
+// soon notes that time alone may change a verdict after left.
+func (p *Plan) soon(left time.Duration) {
+	if p.Next == 0 || left < p.Next {
+		p.Next = left
+	}
 }
 
 func sorted(entries map[string]Entry) func(yield func(string, Entry) bool) {
@@ -148,8 +170,7 @@ func (p *Plan) move(in Input, pod Pod, v *Verdict) {
 		return
 	}
 	if r, ok := in.Refused[pod.UID]; ok && in.Now.Age(r.At) < tryAgain {
-		v.keep(Keep, CannotMove, r.Err)
-		v.Operator = true
+		v.ask(CannotMove, r.Err)
 		return
 	}
 	if limit := in.Settings.MaxPerScan; limit > 0 && len(p.Moves) >= limit {

@@ -41,6 +41,7 @@ func RestoreOrder(e Entry, p Pod, replace bool, by *User) (m Move, refused strin
 // PurgeOrder returns the move for an operator's `quarantine purge`, or why that is refused.
 func PurgeOrder(e Entry, p Pod, by *User) (m Move, refused string) {
 	m = orderOf(e, Purge, content.All, by)
+	m.Resumed = e.Phase == Purging
 	alive, unknown := Alive(p)
 	switch {
 	case e.open() && e.Phase != Purging:

@@ -29,6 +29,8 @@ type Move struct {
 	Remove content.Set
 	// Replace is `quarantine restore --replace`: an Exchange also for a pods/UID that is in use, but not with a mount in it.
 	Replace bool
+	// Resumed is true if an earlier Clean or Purge of the entry was cut short: if the entry is gone, that one removed it.
+	Resumed bool
 	// Pod is what the record needs: names, and whether the pod is static.
 	Namespace, PodName string
 	Static             bool
@@ -182,6 +184,7 @@ type Event struct {
 	Taken     map[string]Tally  `json:"taken,omitempty"` // by class
 	Left      []Residue         `json:"left,omitempty"`
 	VolData   map[string]string `json:"vol_data,omitempty"`
+	Lost      bool              `json:"lost,omitempty"` // of failed: another process removed the entry, which ends it
 	Mounts    []string          `json:"mounts,omitempty"`
 	Archive   string            `json:"archive,omitempty"` // the tar of removed CNI files
 	Err       string            `json:"error,omitempty"`

@@ -39,7 +39,7 @@ func (d *Decision) UnmarshalText(b []byte) error {
 type Verdict struct {
 	Decision Decision `json:"verdict"`
 	Reasons  []Reason `json:"reasons,omitempty"`
-	// Operator is true if nothing but an operator's action ends the reasons.
+	// Operator is true if one of the reasons needs an operator.
 	Operator bool `json:"operator,omitempty"`
 }
 
@@ -47,14 +47,22 @@ type Verdict struct {
 type Reason struct {
 	Reason ReasonName `json:"reason"`
 	Detail string     `json:"detail,omitempty"`
+	// Operator is true if nothing but an operator's action ends this reason.
+	Operator bool `json:"operator,omitempty"`
 }
 
 // keep adds a reason. A decision is never weakened: alive outweighs keep, and keep outweighs wait.
 func (v *Verdict) keep(d Decision, name ReasonName, detail string) {
-	v.Reasons = append(v.Reasons, Reason{name, detail})
+	v.Reasons = append(v.Reasons, Reason{Reason: name, Detail: detail})
 	if weight(d) > weight(v.Decision) {
 		v.Decision = d
 	}
+}
+
+// ask adds a reason to keep that only an operator ends.
+func (v *Verdict) ask(name ReasonName, detail string) {
+	v.keep(Keep, name, detail)
+	v.Reasons[len(v.Reasons)-1].Operator, v.Operator = true, true
 }
 
 func weight(d Decision) int {

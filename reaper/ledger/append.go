@@ -53,13 +53,14 @@ func (l *ledger) apply(e judge.Event, length int) {
 		l.unmounting[e.UID] = e.Seq
 	case judge.EventUnmounted:
 		delete(l.unmounting, e.UID)
-	case judge.EventRestored:
+	case judge.EventRestored, judge.EventReleased:
 		l.restored[e.UID] = append(l.restored[e.UID], e.Seq)
-	case judge.EventReleased:
-		delete(l.restored, e.UID)
 	default:
 	}
 	l.folded.Apply(e)
+	if _, ok := l.folded.Restored[e.UID]; !ok {
+		delete(l.restored, e.UID)
+	}
 }
 
 // Append numbers the events, writes them in one write, syncs, and returns them. After an error none of them counts,

@@ -217,7 +217,7 @@ func TestCompact(t *testing.T) {
 	appendTo(t, s, judge.Event{Kind: judge.EventResumed}, judge.Event{Kind: judge.EventBreaker, UID: uid(2)})
 	appendTo(t, s, judge.Event{Kind: judge.EventCNIRemoving, UID: uid(3), Entry: "three"}, judge.Event{Kind: judge.EventRestored, UID: uid(3), Entry: "three"})
 	for _, kind := range []judge.EventKind{judge.EventCNIRemoving, judge.EventRestored, judge.EventReleased} {
-		appendTo(t, s, judge.Event{Kind: kind, UID: uid(4), Entry: "four"})
+		appendTo(t, s, judge.Event{Kind: kind, UID: uid(4), Entry: "four", Operator: true})
 	}
 	for i := range 300 {
 		appendTo(t, s, life(100+i, judge.EventRemoved)...)

@@ -2,6 +2,8 @@ package loop
 
 import (
 	"context"
+	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -43,13 +45,13 @@ type Daemon struct {
 // schedule is when the next pass is due, on CLOCK_BOOTTIME.
 type schedule struct {
 	due      time.Duration
-	scanned  time.Duration // when the last pass ended
+	begun    time.Duration // when the last pass began
 	lastHint time.Duration
 }
 
 // ask has a pass at the given time, if none is due earlier, and not within a second of the last one.
 func (s *schedule) ask(at time.Duration) {
-	if at = max(at, s.scanned+betweenScans); s.due == 0 || at < s.due {
+	if at = max(at, s.begun+betweenScans); s.due == 0 || at < s.due {
 		s.due = at
 	}
 }
@@ -57,8 +59,8 @@ func (s *schedule) ask(at time.Duration) {
 // Begin asks for the first pass.
 func (d *Daemon) Begin() {
 	now := d.Clock.Now().Boot
-	d.holds = map[parsers.PodUID]judge.Hold{}
-	d.schedule = schedule{due: max(now, 1), scanned: now - betweenScans, lastHint: now - betweenHints}
+	d.holds, d.listening = map[parsers.PodUID]judge.Hold{}, d.Clock.Now()
+	d.schedule = schedule{due: max(now, 1), begun: now - betweenScans, lastHint: now - betweenHints}
 }
 
 // Due returns when the next pass is due on CLOCK_BOOTTIME.
@@ -88,16 +90,11 @@ func (d *Daemon) Read(line report.Line) {
 // holdIsOver reports whether nothing but the report is missing: a repeated line of a pod that is kept starts nothing.
 func (d *Daemon) holdIsOver(uid parsers.PodUID, now judge.Instant) bool {
 	p, ok := d.last.Pod(uid)
-	if !ok {
+	if !ok || p.Decision == judge.Remove || !p.good() {
 		return false
 	}
-	for _, r := range p.Reasons {
-		if r.Reason != judge.NotReported && r.Reason != judge.OnHold {
-			return false
-		}
-	}
-	since, ok := now.Since(d.holds[uid].Since)
-	return ok && since >= d.Settings.Hold && p.Decision != judge.Remove
+	since, ok := now.Since(d.last.At)
+	return ok && since >= p.Next.Sub(d.last.At.Wall)
 }
 
 // Ask asks for a pass (POST /scan), and returns the number of one that begins after the call. It does not block, and any
@@ -119,9 +116,10 @@ func (d *Daemon) Turn(ctx context.Context) error {
 
 func (d *Daemon) turn(ctx context.Context, opt Options) (Status, error) {
 	pass := d.passes.Add(1)
+	d.schedule.begun = d.Clock.Now().Boot
 	s, err := d.Pass(ctx, opt)
 	now := d.Clock.Now().Boot
-	d.schedule.due, d.schedule.scanned = 0, now
+	d.schedule.due = 0
 	switch {
 	case err != nil:
 		d.schedule.ask(now + afterFailure)
@@ -144,12 +142,20 @@ func (d *Daemon) turn(ctx context.Context, opt Options) (Status, error) {
 }
 
 // Run runs passes until ctx ends. A pass that runs finishes what it must: a moved pod is asked about once more. Lines and
-// requests that come meanwhile wait.
+// requests that come meanwhile wait, and are read before the next pass.
 func (d *Daemon) Run(ctx context.Context) {
 	d.Begin()
+	d.note(judge.EventStarted)
+	defer d.note(judge.EventStopped)
+	var watch sync.WaitGroup
+	watched, end := context.WithCancel(ctx)
+	watch.Go(func() { d.watch(watched) })
+	defer watch.Wait()
+	defer end()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for ctx.Err() == nil {
+		d.drain()
 		now := d.Clock.Now().Boot
 		if d.schedule.due <= now {
 			_ = d.Turn(ctx) // Ended has the error
@@ -158,8 +164,8 @@ func (d *Daemon) Run(ctx context.Context) {
 		timer.Reset(d.schedule.due - now)
 		select {
 		case <-ctx.Done():
-		case line := <-d.Lines:
-			d.Read(line)
+		case line, ok := <-d.Lines:
+			d.take(line, ok)
 		case s := <-d.Reload:
 			d.Settings = s
 			d.schedule.ask(now)
@@ -167,5 +173,70 @@ func (d *Daemon) Run(ctx context.Context) {
 			d.schedule.ask(now)
 		case <-timer.C:
 		}
+	}
+}
+
+// mostDrained bounds the lines that are read between two passes.
+const mostDrained = 1024
+
+// drain reads the lines that came during the last pass: while passes follow each other at once, since a clean goes on, a
+// report would otherwise wait until it is too old.
+func (d *Daemon) drain() {
+	for range mostDrained {
+		select {
+		case line, ok := <-d.Lines:
+			d.take(line, ok)
+		default:
+			return
+		}
+	}
+}
+
+func (d *Daemon) take(line report.Line, ok bool) {
+	if !ok { // the sources have ended
+		d.Lines = nil
+		return
+	}
+	d.Read(line)
+}
+
+// note records that the daemon has started or stopped.
+func (d *Daemon) note(kind judge.EventKind) {
+	written, err := d.Ledger.Append(judge.Event{Kind: kind, At: d.Clock.Now()})
+	if err != nil {
+		d.Log.Error("cannot write to the ledger", slog.Any("error", err))
+	}
+	for _, e := range written {
+		d.Meter.Event(e)
+	}
+	d.record()
+}
+
+// Stuck returns the path at which a changing call has not returned for two minutes, "" if there is none: then the watchdog
+// is not to be fed. It may be called from any goroutine.
+func (l *Loop) Stuck() string {
+	if path, since := l.Disk.Stuck(); since >= stuckAfter {
+		return path
+	}
+	return ""
+}
+
+// watch logs a changing call that does not return: the pass waits for it, since a call that returns late still changes the
+// disk.
+func (d *Daemon) watch(ctx context.Context) {
+	last := ""
+	tick := time.NewTicker(stuckAfter / 4)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		path := d.Stuck()
+		if path != "" && path != last {
+			d.Log.Error("a call that changes the disk has not returned; repair the file system at this path", slog.String("path", path))
+		}
+		last = path
 	}
 }

@@ -92,6 +92,9 @@ func results(outcomes []judge.Outcome, n judge.Node, now judge.Instant) []judge.
 		}
 		e := event(o.Move, n, now)
 		e.Kind, e.Err, e.Left, e.VolData, e.Other, e.OtherID = resultOf(o), o.Err, o.Left, o.VolData, o.Other, o.OtherID
+		if e.Kind == judge.EventFailed && o.Result == judge.Gone {
+			e.Lost, e.Err = true, lost
+		}
 		for class, t := range o.Taken {
 			if e.Taken == nil {
 				e.Taken = map[string]judge.Tally{}
@@ -127,10 +130,13 @@ func resultOf(o judge.Outcome) judge.EventKind {
 	case judge.Partly:
 		return judge.EventCleaned
 	case judge.Gone:
-		if moving {
+		switch {
+		case moving:
 			return judge.EventNotMoved
+		case o.Move.Resumed:
+			return judge.EventRemoved
 		}
-		return judge.EventRemoved
+		return judge.EventFailed // nobody else may remove it
 	case judge.Refused:
 		switch {
 		case moving:
@@ -178,7 +184,13 @@ func recovered(name string, e judge.Entry, inPods, inQuarantine judge.FileID, no
 	case e.ID.Same(inPods):
 		r.Kind, r.Operator = judge.EventRestored, e.By != nil
 	default:
-		r.Kind, r.Err = judge.EventRemoved, "the directory is neither in quarantine nor in the pods directory"
+		r.Kind, r.Err, r.Lost = judge.EventFailed, lost, true
+	}
+	if r.Kind == judge.EventRestored && inQuarantine != (judge.FileID{}) { // an exchange: this is the pod's other directory
+		r.Other, r.OtherID = name, inQuarantine
 	}
 	return r
 }
+
+// lost is the error of an entry that something else has removed.
+const lost = "the directory is neither in quarantine nor in the pods directory: another process has removed it"

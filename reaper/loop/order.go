@@ -123,11 +123,7 @@ func (p *pass) carryOut(ctx context.Context, moves []judge.Move) {
 }
 
 func (p *pass) operatorsPermit() judge.Permit {
-	stuck, since := p.Disk.Stuck()
-	if since < stuckAfter {
-		stuck = ""
-	}
-	return judge.Standing{Node: p.node, Stuck: stuck, Operator: true}.Gate()
+	return judge.Standing{Node: p.node, Stuck: p.Stuck(), Operator: true}.Gate()
 }
 
 // entriesOf returns the entries of a pod, sorted by age.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
@@ -28,7 +29,10 @@ type Loop struct {
 	refused map[parsers.PodUID]judge.Refusal
 	node    judge.Node // of the last scan: by which kubelet a line may be
 	last    Status
-	cni     time.Duration // when the next CNI sweep is due, on CLOCK_BOOTTIME
+	told    map[string]told // what an operator was told, by name of the pod or entry
+	// listening is since when a report of any pod would have been read and heeded: the silence about a restored pod counts.
+	listening judge.Instant
+	cni       time.Duration // when the next CNI sweep is due, on CLOCK_BOOTTIME
 }
 
 // Options are the options of one pass.
@@ -57,6 +61,10 @@ const (
 // everything else is in the status.
 func (l *Loop) Pass(ctx context.Context, opt Options) (Status, error) {
 	p := &pass{Loop: l, opt: opt, began: l.Clock.Now()}
+	if err := l.Disk.Movable(); err != nil {
+		p.unmovable = err.Error()
+		p.problems = append(p.problems, "cannot use the quarantine: "+p.unmovable)
+	}
 	if !opt.DryRun {
 		leave, err := l.Ledger.Enter(ctx)
 		if err != nil {
@@ -68,6 +76,7 @@ func (l *Loop) Pass(ctx context.Context, opt Options) (Status, error) {
 	}
 	p.scan(ctx)
 	if !opt.DryRun {
+		p.release()
 		p.write(conflicts(p.decided.Plan.Conflicts, p.node, p.Clock.Now())...)
 		p.restore(ctx, p.decided.Plan.Restores, p.decided.Plan.Breaker)
 		p.move(ctx)
@@ -88,6 +97,8 @@ type pass struct {
 	problems []string
 	cleaned  []parsers.PodUID // confirmed dead in this pass
 	now      bool             // a clean gave way
+	// unmovable is why nothing can be moved to the quarantine.
+	unmovable string
 }
 
 // scan reads the node and decides.
@@ -117,12 +128,9 @@ func (p *pass) input(s judge.Snapshot) judge.Input {
 // permit asks the gate. It is asked again before each batch, since the batch before may have opened the breaker.
 func (p *pass) permit() judge.Permit {
 	_, open := p.Ledger.Breaker()
-	stuck, since := p.Disk.Stuck()
-	if since < stuckAfter {
-		stuck = ""
-	}
 	return judge.Standing{
-		Node: p.node, Breaker: open, Stuck: stuck, Observe: p.Settings.Observe && !p.opt.Order, DryRun: p.opt.DryRun,
+		Node: p.node, Breaker: open, Stuck: p.Stuck(), Unmovable: p.unmovable,
+		Observe: p.Settings.Observe && !p.opt.Order, DryRun: p.opt.DryRun,
 	}.Gate()
 }
 
@@ -274,7 +282,11 @@ func (p *pass) recheckMoved(ctx context.Context, outcomes []judge.Outcome) bool 
 // clean removes what is due in quarantine, and gives way after a second: a living pod waits for the next scan. Everything
 // about the entry was judged by the scan of this pass.
 func (p *pass) clean(ctx context.Context) {
-	until := p.Clock.Now().Boot + cleanSlice
+	slice := cleanSlice
+	if next := p.decided.Plan.Next; next > 0 {
+		slice = min(slice, max(next, afterReport))
+	}
+	until := p.Clock.Now().Boot + slice
 	for _, m := range p.decided.Plan.Cleans {
 		permit := p.permit()
 		left := until - p.Clock.Now().Boot
@@ -288,12 +300,12 @@ func (p *pass) clean(ctx context.Context) {
 		if !p.write(intents([]judge.Move{m}, p.node, p.Clock.Now())...) {
 			return
 		}
-		slice, cancel := context.WithTimeout(ctx, left)
-		outcomes := p.Disk.Execute(slice, permit, []judge.Move{m})
+		bounded, cancel := context.WithTimeout(ctx, left)
+		outcomes := p.Disk.Execute(bounded, permit, []judge.Move{m})
 		cancel()
 		for _, o := range outcomes {
 			p.now = p.now || o.Stopped
-			if !o.Stopped && o.Result != judge.Failed {
+			if !o.Stopped && (o.Result == judge.Done || o.Result == judge.Partly) {
 				p.cleaned = append(p.cleaned, o.Move.UID)
 			}
 		}
@@ -319,13 +331,16 @@ func (p *pass) sweepCNI(ctx context.Context) {
 
 // end returns the status, and tells the journal and the metrics.
 func (p *pass) end() Status {
-	s := Status{
-		At: p.began, Mode: p.mode(), Node: p.node, Events: p.events, CNI: p.last.CNI,
-		Problems: append(p.problems, p.snapshot.Problems...), Now: p.now,
-	}
 	in := p.input(p.snapshot)
 	if len(p.events) > 0 { // with what was done
 		p.decided = judge.Decide(in)
+	}
+	if !p.opt.DryRun && !p.opt.Order {
+		p.tell()
+	}
+	s := Status{
+		At: p.began, Mode: p.mode(), Node: p.node, Events: p.events, CNI: p.last.CNI,
+		Problems: append(p.problems, p.snapshot.Problems...), Now: p.now, Operator: p.unmovable != "",
 	}
 	if why, stopped := in.Permit.Stopped(); stopped && why.Reason != judge.DryRun {
 		s.Stopped = &why
@@ -356,25 +371,25 @@ func (p *pass) mode() string {
 func (p *pass) podStatus() []PodStatus {
 	pods := make([]PodStatus, 0, len(p.decided.Pods))
 	for _, j := range p.decided.Pods {
-		pods = append(pods, p.logs.status(j))
+		pods = append(pods, p.logs.status(j, p.node, p.Clock.Now()))
 	}
 	return pods
 }
 
 // record writes to the journal what it has not got yet.
-func (p *pass) record() {
+func (l *Loop) record() {
 	for {
-		events := p.Ledger.Unsent()
+		events := l.Ledger.Unsent()
 		if len(events) == 0 {
 			return
 		}
 		for _, e := range events {
-			if err := p.Recorder.Record(e); err != nil {
-				p.Log.Warn("cannot write to the journal; trying again at the next pass", slog.Any("error", err))
+			if err := l.Recorder.Record(e); err != nil {
+				l.Log.Warn("cannot write to the journal; trying again at the next pass", slog.Any("error", err))
 				return
 			}
-			if err := p.Ledger.Sent(e.Seq); err != nil {
-				p.Log.Warn("cannot note what the journal has", slog.Any("error", err))
+			if err := l.Ledger.Sent(e.Seq); err != nil {
+				l.Log.Warn("cannot note what the journal has", slog.Any("error", err))
 				return
 			}
 		}
@@ -404,5 +419,19 @@ func (p *pass) lift() {
 		if r, ok := restored[uid]; ok && r.Operator {
 			p.write(judge.Event{Kind: judge.EventReleased, At: p.Clock.Now(), UID: uid})
 		}
+	}
+}
+
+// release lets the pods be judged again that an operator restored and the kubelet does not report any more. Where a kept pod
+// is reported, or no kubelet runs, its silence about others shows nothing.
+func (p *pass) release() {
+	kept := slices.ContainsFunc(p.decided.Pods, func(j judge.Judged) bool {
+		return j.Decision == judge.Keep && j.Facts[judge.Reported].Truth == judge.Yes
+	})
+	if now := p.Clock.Now(); kept || p.node.KubeletKnown.Truth != judge.Yes || p.listening == (judge.Instant{}) {
+		p.listening = now
+	}
+	for _, uid := range judge.Silent(p.input(p.snapshot), p.listening) {
+		p.write(judge.Event{Kind: judge.EventReleased, At: p.Clock.Now(), UID: uid})
 	}
 }

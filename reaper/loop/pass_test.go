@@ -50,7 +50,7 @@ func TestSteps(t *testing.T) {
 		},
 		{
 			"stopped right before the move", "scan 1+0",
-			func(_ *world, stop func()) { stop() }, "write moving; scan 1+0; quarantine " + string(one) + "; write not-moved",
+			func(_ *world, stop func()) { stop() }, "write moving; scan 1+0; quarantine " + string(one),
 		},
 	}
 	for _, test := range tests {

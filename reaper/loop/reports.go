@@ -62,12 +62,13 @@ func old(at, now judge.Instant) bool {
 }
 
 // status returns the status of a judged pod with what the kubelet logged about it.
-func (r *reports) status(j judge.Judged) PodStatus {
+func (r *reports) status(j judge.Judged, n judge.Node, now judge.Instant) PodStatus {
 	s := PodStatus{Judged: j, Count: report.NoCount}
 	log, ok := r.last[j.UID]
 	if !ok || j.UID == "" {
 		return s
 	}
+	s.volumes = judge.Credible(log.Volumes, n, now) == ""
 	last := log.Removal
 	if last.At.Boot < log.Volumes.At.Boot {
 		last = log.Volumes

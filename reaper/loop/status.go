@@ -43,6 +43,7 @@ type PodStatus struct {
 	// FirstReport and LastReport are when the first and the last report that this process has read were written.
 	FirstReport time.Time `json:"first_report,omitzero"`
 	LastReport  time.Time `json:"last_report,omitzero"`
+	volumes     bool      // the kubelet reports that it has volumes of the pod
 }
 
 // Explanation is all that explain has about one pod.
@@ -90,23 +91,31 @@ func (s *Status) reportedAndKept() bool {
 	})
 }
 
-// hidden reports whether only the kubelet's report is missing.
-func (p *PodStatus) hidden() bool {
-	return p.Decision != judge.Remove && p.UID != "" && !slices.ContainsFunc(p.Reasons, func(r judge.Reason) bool {
+// good reports whether every fact but the kubelet's report and the hold lets the pod pass.
+func (p *PodStatus) good() bool {
+	return p.UID != "" && !slices.ContainsFunc(p.Reasons, func(r judge.Reason) bool {
 		return r.Reason != judge.NotReported && r.Reason != judge.OnHold
-	}) && p.Facts[judge.Reported].Truth != judge.Yes
+	})
+}
+
+// hides reports whether the kubelet reports something that is kept: a pod, or a name that is no UID, of which no report is
+// read.
+func (s *Status) hides() bool {
+	return s.reportedAndKept() || s.Node.KubeletKnown.Truth == judge.Yes && slices.ContainsFunc(s.Pods, func(p PodStatus) bool {
+		return p.UID == "" && p.Facts[judge.Directory].Truth == judge.Yes
+	})
 }
 
 // fill computes what follows from the parts.
 func (s *Status) fill() {
-	if s.reportedAndKept() {
+	if s.hides() {
 		for i := range s.Pods {
-			if s.Pods[i].hidden() {
+			if p := &s.Pods[i]; p.good() && p.Decision != judge.Remove && p.Facts[judge.Reported].Truth != judge.Yes && !p.volumes {
 				s.Hidden++
 			}
 		}
 	}
-	s.Operator = s.Breaker != nil || s.CNI != nil && s.CNI.Operator ||
+	s.Operator = s.Operator || s.Breaker != nil || s.Stopped != nil && s.Stopped.Operator || s.CNI != nil && s.CNI.Operator ||
 		slices.ContainsFunc(s.Pods, func(p PodStatus) bool { return p.Operator }) ||
 		slices.ContainsFunc(s.Quarantine, func(e judge.JudgedEntry) bool { return e.Operator })
 }

@@ -22,6 +22,7 @@ func (d *Daemon) Sweep(ctx context.Context, opt Options, progress func(s Status,
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
+		d.drain()
 		now := d.Clock.Now().Boot
 		if d.schedule.due <= now {
 			s, err := d.sweepPass(ctx, &opt)
@@ -47,8 +48,8 @@ func (d *Daemon) Sweep(ctx context.Context, opt Options, progress func(s Status,
 		select {
 		case <-ctx.Done():
 			return total, ctx.Err()
-		case line := <-d.Lines:
-			d.Read(line)
+		case line, ok := <-d.Lines:
+			d.take(line, ok)
 		case <-timer.C:
 		}
 	}

@@ -150,7 +150,7 @@ func (p *pass) judgeMounts(ctx context.Context, uid parsers.PodUID) PodStatus {
 			j.Verdict = judge.Unmountable(p.caseOf(of.Pod))
 		}
 	}
-	return p.logs.status(j)
+	return p.logs.status(j, p.node, p.Clock.Now())
 }
 
 func (p *pass) caseOf(pod judge.Pod) judge.Case {

@@ -111,7 +111,7 @@ func (w *world) Execute(ctx context.Context, permit judge.Permit, moves []judge.
 		w.call("%s %s", m.Action, m.UID)
 		o := judge.Outcome{Move: m, Result: judge.Done, ID: m.ID}
 		if ctx.Err() != nil {
-			o.Result = judge.Refused
+			o.Result, o.Stopped = judge.Refused, true
 			outcomes = append(outcomes, o)
 			continue
 		}
