@@ -1,2 +1,0 @@
-// Package config reads the settings: flags, the file, defaults.
-package config
