@@ -81,7 +81,7 @@ func (c *Case) judge(facts Facts, aside ...FactName) (Verdict, Facts) {
 		case f.Truth == r.passes || slices.Contains(aside, r.fact):
 		case f.Busy:
 			v.keep(Wait, NodeBusy, f.Detail)
-		case f.Truth == Yes && f.Alive && r.fact != Mounted: // a dead pod has leftover mounts where it is
+		case f.Truth == Yes && f.Alive && !facts.leftover(r.fact):
 			v.keep(IsAlive, r.reason, f.Detail)
 		case r.fact == Eligible && f.Truth == No:
 			v.keep(Wait, r.reason, f.Detail)
@@ -89,12 +89,19 @@ func (c *Case) judge(facts Facts, aside ...FactName) (Verdict, Facts) {
 			v.keep(Keep, r.reason, f.Detail)
 		}
 	}
+	busy := slices.ContainsFunc(v.Reasons, func(r Reason) bool { return r.Reason == NodeBusy }) // it is asked again
 	for i := range v.Reasons {
-		if v.Decision == Keep && operator(v.Reasons[i].Reason, facts) {
+		if v.Decision == Keep && !busy && c.operator(v.Reasons[i].Reason, facts) {
 			v.Reasons[i].Operator, v.Operator = true, true
 		}
 	}
 	return v, facts
+}
+
+// leftover reports whether the fact is what a dead pod leaves where it is: a mount, and in the pods that the kubelet reports
+// and nothing else shows to be alive a cgroup. Both keep the pod.
+func (f *Facts) leftover(n FactName) bool {
+	return n == Mounted || n == Cgroup && f[Reported].Truth == Yes && f[Running].Truth == No && f[Listed].Truth != Yes
 }
 
 // facts returns the facts of the scan, and those that follow from the log, the ledger and earlier scans.
@@ -156,14 +163,16 @@ func (p *Pod) again() Fact {
 
 // operator reports whether only an operator can end what keeps the pod: the kubelet reports it, or nothing at all runs of
 // it, and no time ends the reason.
-func operator(r ReasonName, facts Facts) bool {
+func (c *Case) operator(r ReasonName, facts Facts) bool {
 	reported := facts[Reported].Truth == Yes
 	switch r {
 	case IsMounted:
 		idle := facts[Running].Truth == No && facts[Cgroup].Truth == No && facts[Listed].Truth != Yes
 		return facts[Mounted].Truth == Yes && (idle || reported)
-	case IsStaged, HasCgroup, BadDirectory:
+	case IsStaged, BadDirectory:
 		return reported
+	case HasCgroup:
+		return reported && c.Log.lasts(c.Now)
 	}
 	return false
 }

@@ -51,7 +51,7 @@ func (j *JudgedEntry) alive(in Input, p *Pod, reasons []Reason) {
 	if j.Phase != Quarantined && j.Phase != Restoring {
 		// Some of it is removed already: an old kubelet that found such a directory would delete through its binds. The
 		// pod has what it has made since, and the rest waits for an operator.
-		j.Reasons[0].Operator, j.Operator = true, true
+		j.ask(InUse, "a part of what was quarantined is removed already, so it is not restored")
 		return
 	}
 	action := Restore
@@ -60,7 +60,7 @@ func (j *JudgedEntry) alive(in Input, p *Pod, reasons []Reason) {
 	case p.SkeletonOnly == Yes:
 		action = Exchange
 	default:
-		j.ask(InUse, "the pod has another directory, which is in use: run `orphan-reaper quarantine restore "+string(j.UID)+" --replace` or `purge`")
+		j.ask(InUse, "the pod has another directory, which is in use")
 		j.Due = j.due(Leave, content.None)
 		return
 	}
@@ -105,7 +105,7 @@ func (j *JudgedEntry) dead(in Input) {
 		case ephemeral:
 			j.clean(in, content.Aged)
 		default:
-			j.keep(Keep, HoldsData, "what is left may be a user's data: run `orphan-reaper quarantine purge "+string(j.UID)+"` to remove it")
+			j.keep(Keep, HoldsData, "what is left may be a user's data")
 		}
 	case Moving, Restoring, InConflict, Ended:
 		j.keep(Wait, Confirming, "an earlier step is not finished")

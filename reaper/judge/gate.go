@@ -59,7 +59,7 @@ func (s Standing) gate() Permit {
 	case s.Unmovable != "":
 		p.stopped = Reason{CannotMove, s.Unmovable, true}
 	case s.Breaker:
-		p.stopped = Reason{BreakerOpen, "a quarantined pod turned out to be alive: see `orphan-reaper quarantine list`, then run `orphan-reaper quarantine resume`", true}
+		p.stopped = Reason{BreakerOpen, "a quarantined pod turned out to be alive", true}
 	case s.Node.KubeletKnown.Truth != Yes:
 		p.stopped = Reason{Reason: NoKubelet, Detail: s.Node.KubeletKnown.Detail}
 	default:

@@ -77,6 +77,7 @@ func Decide(in Input) Decided {
 			continue
 		}
 		j := judgeEntry(in, name, e)
+		j.Advice = j.advice(in)
 		if left := in.entryLeft(e); left > 0 {
 			j.Next = in.Now.Add(left).Wall
 			d.Plan.soon(left)
@@ -102,6 +103,7 @@ func Decide(in Input) Decided {
 			}
 		}
 		d.Plan.move(in, p, &j.Verdict)
+		j.Advice = c.advice(j.Verdict, facts)
 		d.Pods = append(d.Pods, j)
 	}
 	return d

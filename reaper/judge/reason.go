@@ -3,9 +3,9 @@ package judge
 // ReasonName is why a pod or an entry is kept or waits, of a closed list: text, metric label and JSON value alike.
 type ReasonName string
 
-// The reasons of the table of facts have the name of their fact.
+// The reasons of the table of facts have the name of their fact, as it keeps the pod.
 const (
-	NotReported  ReasonName = "reported"
+	NotReported  ReasonName = "not-reported"
 	IsListed     ReasonName = "listed"
 	IsRunning    ReasonName = "running"
 	HasCgroup    ReasonName = "cgroup"
@@ -35,42 +35,91 @@ const (
 	StepFailed  ReasonName = "failed"
 )
 
-// ReasonText is what a reason means and what to do. {uid} stands for the pod's UID.
+// ReasonText is what a reason means and what to do.
 type ReasonText struct {
 	Name    ReasonName
 	Meaning string
 	Do      string // "" if there is nothing to do
+	// Commands are for a shell, in this order. They have placeholders: {uid}, {node} is the name of the Node object, {v} the
+	// kubelet's verbosity, {unit} its systemd unit.
+	Commands []string
 }
+
+// The kubelet reports every orphan at -v=5. PUT switches that without a restart (--debugging handlers, 1.19 to 1.37).
+const (
+	verbose = "printf 5 | kubectl replace --raw /api/v1/nodes/{node}/proxy/debug/flags/v -f -"
+	usual   = "printf {v} | kubectl replace --raw /api/v1/nodes/{node}/proxy/debug/flags/v -f -"
+)
 
 // ReasonTexts is the table of reasons for screens and docs, in the order in which they are shown.
 var ReasonTexts = [...]ReasonText{
 	{
 		NotReported, "The kubelet that runs now has not reported this pod as an orphan in the last 30 seconds.",
-		"A kubelet reports one orphan at a time. If the pod is dead, wait until the one before it is gone, or have the kubelet report all (-v=5).",
+		"A kubelet reports one orphan at a time. Have it report all of them for ten seconds:",
+		[]string{verbose, "sleep 10", usual},
 	},
-	{IsListed, "The kubelet lists the pod among its own.", ""},
-	{IsRunning, "A runtime has a ready sandbox of the pod, or a container that has not exited, or could not be asked.", ""},
-	{HasCgroup, "The pod has a cgroup. The kubelet makes it first for a pod that starts, and destroys it for a pod that it reports.", "If the kubelet reports the pod and its cgroup stays, remove the empty cgroup with rmdir."},
-	{IsMounted, "A mount has the pod's UID in its root, mount point or options, or the mounts could not be read.", "orphan-reaper unmount {uid}"},
-	{IsStaged, "A volume of the pod is staged on the node, and no other pod directory has it.", "Restart the kubelet or the driver's node pod: it unmounts the volume."},
-	{BadDirectory, "The name in the pods directory is no directory, is a mount point, has just changed, or could not be read.", ""},
-	{WasRestored, "An operator restored the pod from quarantine.", "orphan-reaper sweep {uid}"},
-	{OnHold, "Every other fact has to stay good for the hold.", ""},
-	{NotAUID, "The name in the pods directory is no pod UID. The kubelet reports it like a pod.", "Find out who made it, and remove it by hand."},
-	{NodeBusy, "The node is busy: a healthy source needed more time than it had, or the kubelet is still at work.", ""},
-	{NoKubelet, "None or more than one kubelet has this root directory, so there is no report to believe.", "Start the kubelet, or name its root directory by --root-dir."},
-	{NotVisible, "This process does not see the node's own mounts and processes.", "Run it on the node, in the node's PID and mount namespace."},
-	{ModeObserve, "Mode observe changes nothing.", "Set mode: enforce."},
-	{DryRun, "A dry run changes nothing.", ""},
-	{BreakerOpen, "The circuit breaker is open: a quarantined pod turned out to be alive.", "orphan-reaper quarantine list, then orphan-reaper quarantine resume"},
-	{Stuck, "A call that changes the disk has not returned for two minutes.", "Repair the file system at the path that is named."},
-	{NextScan, "max_per_scan is reached.", ""},
-	{CannotMove, "The directory cannot be moved to the quarantine.", "The quarantine must be on the mount of the pods directory: --quarantine-dir."},
-	{Confirming, "The pod is in quarantine. If it shows within the time of confirm that it is alive, it is restored.", ""},
-	{Retention, "emptyDirs and ephemeral volumes are kept for the time of retention.", ""},
-	{HoldsData, "What is left may be a user's data.", "orphan-reaper quarantine restore {uid}, or orphan-reaper quarantine purge {uid}"},
-	{StepFailed, "The last step with the entry failed. It is tried again.", "Repair what the error names."},
-	{InUse, "The pod is alive and has another directory.", "orphan-reaper quarantine restore {uid} --replace, or orphan-reaper quarantine purge {uid}"},
+	{IsListed, "The kubelet lists the pod among its own.", "", nil},
+	{IsRunning, "The container runtime has a ready sandbox or a container of the pod that has not exited, or it could not be asked.", "", nil},
+	{
+		HasCgroup, "The pod has a cgroup. The kubelet makes it first for a pod that starts, and destroys it for a pod that it reports.",
+		"The kubelet reports the pod and has not destroyed its cgroup. Remove it (rmdir leaves a cgroup alone in which a process runs):",
+		[]string{"find /sys/fs/cgroup -depth -type d -path '*pod{cgroup}*' -exec rmdir {} +"},
+	},
+	{
+		IsMounted, "A mount has the pod's UID in its root, mount point or options, or the mounts could not be read.",
+		"The pod is dead, and something is still mounted in it. Unmount that:",
+		[]string{"orphan-reaper unmount {uid}"},
+	},
+	{
+		IsStaged, "A volume of the pod is staged on the node for this pod alone.",
+		"A kubelet unmounts such a volume after a restart:",
+		[]string{"systemctl restart {unit}"},
+	},
+	{
+		BadDirectory, "The entry of the pods directory is no directory, is a mount point, has just changed, or could not be read.",
+		"Find out what lies there and who made it:",
+		[]string{"orphan-reaper explain {uid}"},
+	},
+	{
+		WasRestored, "An operator restored the pod from quarantine. It is kept until the kubelet has not reported it for an hour.",
+		"If the pod is not needed any more, have it judged again:",
+		[]string{"orphan-reaper sweep {uid}"},
+	},
+	{OnHold, "Every other fact has to stay good for the time of hold.", "", nil},
+	{NotAUID, "The name in the pods directory is no pod UID. The kubelet complains about it as about a pod.", "Find out who made it, and move it out of the pods directory.", nil},
+	{NodeBusy, "The node is busy, or the kubelet is still at work on the pod's volumes. This ends by itself.", "", nil},
+	{
+		NoKubelet, "No running kubelet, or more than one, uses this root directory, so there is no report to trust.",
+		"Start the kubelet, or set root_dir to the kubelet's --root-dir.", nil,
+	},
+	{NotVisible, "This process does not see the node's own mounts and processes.", "Run it as root on the node, in the node's PID and mount namespaces.", nil},
+	{ModeObserve, "Mode observe changes nothing.", "Set mode to enforce.", nil},
+	{DryRun, "A dry run changes nothing.", "", nil},
+	{
+		BreakerOpen, "The circuit breaker is open: a quarantined pod turned out to be alive. Nothing is moved or removed.",
+		"Find out why the pod looked dead. Then close the circuit breaker:",
+		[]string{"orphan-reaper quarantine list", "orphan-reaper quarantine resume"},
+	},
+	{Stuck, "A call that changes the disk has not returned for two minutes. Nothing is moved or removed.", "Repair the file system at the path that is named.", nil},
+	{NextScan, "max_per_scan is reached. The next scan goes on.", "", nil},
+	{CannotMove, "The directory could not be moved to the quarantine. It is tried again after five minutes.", "Repair what the error names.", nil},
+	{Confirming, "The pod is in quarantine. If it shows within the time of confirm that it is alive, it is restored.", "", nil},
+	{
+		Retention, "What is left are emptyDirs and ephemeral volumes. They are removed after the time of retention.",
+		"To keep them, restore the pod before:",
+		[]string{"orphan-reaper quarantine restore {uid}"},
+	},
+	{
+		HoldsData, "What is left in quarantine may be a user's data. It is never removed without an order.",
+		"If it is needed, restore it. If not, purge it:",
+		[]string{"orphan-reaper quarantine restore {uid}", "orphan-reaper quarantine purge {uid}"},
+	},
+	{StepFailed, "The last step with the entry failed. It is tried again after five minutes.", "Repair what the error names.", nil},
+	{
+		InUse, "The pod is alive, and has another directory than the one in quarantine.",
+		"If the pod needs the files in quarantine, put them in the place of its new directory. If not, purge them:",
+		[]string{"orphan-reaper quarantine restore {uid} --replace", "orphan-reaper quarantine purge {uid}"},
+	},
 }
 
 // Text returns what the reason means.

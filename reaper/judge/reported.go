@@ -14,8 +14,16 @@ type Logged struct {
 	At Instant
 }
 
-// Log has the last credible report of each kind about one pod. The zero value has none.
-type Log struct{ Removal, Volumes Logged }
+// Log has the last credible report of each kind about one pod, and when the first one was written. The zero value has none.
+type Log struct {
+	Removal, Volumes Logged
+	First            time.Time
+}
+
+// lasts reports whether the kubelet has reported the pod for longer than it needs to destroy a cgroup.
+func (l *Log) lasts(now Instant) bool {
+	return !l.First.IsZero() && now.Wall.Sub(l.First) >= time.Minute
+}
 
 // reported returns the fact Reported: Yes if the kubelet that runs now has reported in the last 30 seconds that it cannot
 // remove the pod's directory, and not that it still has volumes of it.
@@ -36,6 +44,14 @@ func (l *Log) reported(n Node, now Instant) Fact {
 // Credible returns why a line is no report of the kubelet that runs now, "" if it is one (law 1). A line that is none
 // only asks for a scan.
 func Credible(l Logged, n Node, now Instant) string {
+	if why := ByKubelet(l, n); why != "" {
+		return why
+	}
+	return l.stale(now)
+}
+
+// ByKubelet returns why a line is not by the kubelet that runs now, whatever its age, "" if it is.
+func ByKubelet(l Logged, n Node) string {
 	k := n.Kubelet
 	switch {
 	case l.UID == "" || l.Kind == report.None:
@@ -51,7 +67,7 @@ func Credible(l Logged, n Node, now Instant) string {
 	case !l.Whole:
 		return "the line may be a part of another message"
 	}
-	return l.stale(now)
+	return ""
 }
 
 // fromLogOf reports whether the line comes from a log that only this kubelet writes: journald's unit of its process, a

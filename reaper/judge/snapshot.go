@@ -52,6 +52,8 @@ type Node struct {
 	// kubelet or in a slave of it, and in its PID namespace. unlinkat and rename detach a mount that only another
 	// namespace has (measured, Linux 6.18), so without it nothing is removed.
 	SeesMounts Fact `json:"sees_mounts"`
+	// Name is the name of the Node object, as far as it is known here: for display.
+	Name string `json:"name,omitempty"`
 	// RuntimeKnown is Yes if every usual socket that connects gave a complete answer and one of them lists a pod that
 	// has a directory here.
 	RuntimeKnown Fact `json:"runtime_known"`
@@ -73,6 +75,8 @@ type Kubelet struct {
 	Logs    []LogFile `json:"logs,omitempty"`
 	JSON    Truth     `json:"json"` // does it log in JSON (--logging-format)? Unknown: the first own line decides
 	Version string    `json:"version,omitempty"`
+	// Verbosity is the -v of its command line. What /debug/flags/v has set since cannot be read.
+	Verbosity int `json:"verbosity"`
 }
 
 // LogFile is a file that a kubelet writes its log to.

@@ -41,6 +41,8 @@ type Verdict struct {
 	Reasons  []Reason `json:"reasons,omitempty"`
 	// Operator is true if one of the reasons needs an operator.
 	Operator bool `json:"operator,omitempty"`
+	// Advice is the operator's next step, nil if there is none. It is chosen by all reasons.
+	Advice *Advice `json:"advice,omitempty"`
 }
 
 // Reason is one thing that keeps a pod.

@@ -16,14 +16,13 @@ const forgetAfter = time.Hour
 
 // reports are the kubelet's last reports by pod.
 type reports struct {
-	last  map[parsers.PodUID]judge.Log
-	first map[parsers.PodUID]time.Time // when the first was written
+	last map[parsers.PodUID]judge.Log
 }
 
 // add remembers a credible report. It returns true if the pod had none in the last minute.
 func (r *reports) add(l judge.Logged, now judge.Instant) (fresh bool) {
 	if r.last == nil {
-		r.last, r.first = map[parsers.PodUID]judge.Log{}, map[parsers.PodUID]time.Time{}
+		r.last = map[parsers.PodUID]judge.Log{}
 	}
 	log, known := r.last[l.UID]
 	if !known && len(r.last) >= mostReported {
@@ -32,8 +31,8 @@ func (r *reports) add(l judge.Logged, now judge.Instant) (fresh bool) {
 			return false
 		}
 	}
-	if _, ok := r.first[l.UID]; !ok {
-		r.first[l.UID] = l.Written()
+	if log.First.IsZero() {
+		log.First = l.Written()
 	}
 	was := log.Removal
 	if l.Kind == report.Volumes {
@@ -51,7 +50,6 @@ func (r *reports) forget(now judge.Instant) {
 	for uid, log := range r.last {
 		if old(log.Removal.At, now) && old(log.Volumes.At, now) {
 			delete(r.last, uid)
-			delete(r.first, uid)
 		}
 	}
 }
@@ -74,6 +72,6 @@ func (r *reports) status(j judge.Judged, n judge.Node, now judge.Instant) PodSta
 		last = log.Volumes
 	}
 	s.Words, s.Count = last.Words, last.Count
-	s.FirstReport, s.LastReport = r.first[j.UID], last.Written()
+	s.FirstReport, s.LastReport = log.First, last.Written()
 	return s
 }

@@ -19,7 +19,7 @@ type Status struct {
 	// Events are what this pass, or all passes of a sweep, did.
 	Events  []judge.Event `json:"events,omitempty"`
 	Breaker *judge.Event  `json:"breaker,omitempty"` // what opened the circuit breaker; nil if it is closed
-	// Stopped is why nothing may be moved or removed now, nil if something may.
+	// Stopped is why nothing may be moved or removed now, nil if something may. A dry run has what would stop the same run.
 	Stopped *judge.Reason `json:"stopped,omitempty"`
 	// Hidden counts the pods of which every fact but Reported is good, while the kubelet reports a pod that is kept.
 	Hidden   int        `json:"hidden"`
@@ -40,7 +40,7 @@ type PodStatus struct {
 	// Words are the kubelet's own words in its last report, and Count the number of errors that it gave.
 	Words string `json:"words,omitempty"`
 	Count int    `json:"count,omitempty"`
-	// FirstReport and LastReport are when the first and the last report that this process has read were written.
+	// FirstReport and LastReport are when the kubelet wrote the first and the last report that this process has read.
 	FirstReport time.Time `json:"first_report,omitzero"`
 	LastReport  time.Time `json:"last_report,omitzero"`
 	volumes     bool      // the kubelet reports that it has volumes of the pod

@@ -107,8 +107,8 @@ func (d *Daemon) Recall(line report.Line) (written time.Time, counts bool) {
 	now := d.Clock.Now()
 	l := judge.Logged{Report: r, At: now}
 	counts = judge.Credible(l, d.node, now) == ""
-	if was := d.logs.last[r.UID]; counts || judge.Credible(was.Removal, d.node, now) != "" {
-		d.logs.add(l, now) // no line of another program displaces the kubelet's own
+	if judge.ByKubelet(l, d.node) == "" { // if it is too old, it releases nothing and has words
+		d.logs.add(l, now)
 	}
 	return l.Written(), counts
 }

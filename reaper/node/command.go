@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -116,4 +117,21 @@ func (f flags) all(name string) []string {
 		values = append(values, value)
 	}
 	return values
+}
+
+// verbosity returns the value of the kubelet's -v, 0 if it is not set: -v=2, -v2, -v 2, and --v.
+func (c command) verbosity() int {
+	long := c
+	long.args = make(flags, 0, len(c.args))
+	for _, arg := range c.args {
+		if value, ok := strings.CutPrefix(arg, "-v"); ok && strings.Trim(value, "=0123456789") == "" {
+			arg = "--v"
+			if value = strings.TrimPrefix(value, "="); value != "" {
+				arg += "=" + value
+			}
+		}
+		long.args = append(long.args, arg)
+	}
+	n, _ := strconv.Atoi(long.flag("v")) // klog's default is 0
+	return n
 }

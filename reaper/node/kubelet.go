@@ -22,6 +22,8 @@ type kubelets struct {
 	own    []judge.Kubelet
 	others []string
 	rootID judge.FileID
+	// nodeName is the --hostname-override of our kubelet, "" if it has none.
+	nodeName string
 }
 
 // pid returns the PID of our kubelet, 0 if there is not exactly one.
@@ -94,6 +96,7 @@ func (s *Scanner) findKubelets(procs sensed[*processes]) (kubelets, error) {
 			k.others = append(k.others, c.who()+" has another root directory")
 		default:
 			k.own = append(k.own, s.describe(c))
+			k.nodeName = c.flag("hostname-override")
 		}
 	}
 	return k, nil
@@ -224,7 +227,7 @@ func (s *Scanner) rootOf(c candidate) (judge.FileID, error) {
 
 // describe returns what the log's lines are compared with.
 func (s *Scanner) describe(c candidate) judge.Kubelet {
-	k := judge.Kubelet{PID: c.pid, Inner: c.inner, Start: c.start, Unit: parseOwner(c.cgroup, "").unit}
+	k := judge.Kubelet{PID: c.pid, Inner: c.inner, Start: c.start, Unit: parseOwner(c.cgroup, "").unit, Verbosity: c.verbosity()}
 	switch c.flag("logging-format") {
 	case "json":
 		k.JSON = judge.Yes

@@ -119,6 +119,21 @@ func mustRead(t *testing.T, s *Scanner) *processes {
 	return p
 }
 
+// TestVerbosity: the screens print the command that switches the kubelet back to its -v.
+func TestVerbosity(t *testing.T) {
+	for cmdline, want := range map[string]int{
+		"kubelet": 0, "kubelet -v=2": 2, "kubelet -v3": 3, "kubelet -v 4": 4, "kubelet --v=5": 5, "kubelet --v 6 -v=1": 1,
+		"kubelet -version": 0, "kubelet --volume-plugin-dir=/2": 0,
+		"k3s server --kubelet-arg=v=4": 4, "k3s server --kubelet-arg -v=3": 3,
+	} {
+		args := strings.Fields(cmdline)
+		cmd, ok := parseCommand(args[0], args)
+		if got := cmd.verbosity(); got != want || !ok {
+			t.Errorf("%s: %d, %t", cmdline, got, ok)
+		}
+	}
+}
+
 // TestNoKubelet: the detail names kubelets that do not count.
 func TestNoKubelet(t *testing.T) {
 	n := newNode(t)

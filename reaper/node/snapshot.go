@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/judge"
@@ -36,6 +37,10 @@ func (c *scan) node() judge.Node {
 		n.FreeBytes, n.FreeInodes = c.free.found.bytes, c.free.found.inodes
 	}
 	n.Kubelet, n.KubeletKnown = c.kubelet.found.ours(c.kubelet.doubt)
+	if n.Name = c.kubelet.found.nodeName; n.Name == "" {
+		n.Name, _ = os.Hostname() // kubelet: nodeutil.GetHostname
+		n.Name = strings.ToLower(n.Name)
+	}
 	n.RuntimeKnown = c.known
 	n.SeesMounts = judge.Fact{Source: c.cfg.Proc, Detail: "the mounts of this process were not read"}
 	if m := c.mounts.found; m != nil {

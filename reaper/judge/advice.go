@@ -1,0 +1,132 @@
+package judge
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+)
+
+// Advice is an operator's next step.
+type Advice struct {
+	Do string `json:"do"`
+	// Commands are for a shell, in this order. None of them refuses as long as the verdict is true.
+	Commands []string `json:"commands,omitempty"`
+}
+
+// first are the reasons with an advice, in the order in which they are ended: while one of them keeps the pod, the commands of
+// those behind it refuse.
+var first = [...]ReasonName{
+	NotAUID, NoKubelet, NotVisible, Stuck, BreakerOpen, WasRestored, BadDirectory, HasCgroup, IsStaged, IsMounted, CannotMove, NotReported,
+}
+
+// advice returns the next step for a pod that is kept, chosen by all its reasons.
+func (c *Case) advice(v Verdict, facts Facts) *Advice {
+	if v.Decision != Keep {
+		return nil
+	}
+	for _, r := range table {
+		if f := facts[r.fact]; f.Truth == Unknown && !f.Busy && c.Pod.UID != "" {
+			return &Advice{Do: "Repair what could not be read (" + r.fact.String() + "): " + f.Detail}
+		}
+	}
+	has := func(n ReasonName) bool {
+		return slices.ContainsFunc(v.Reasons, func(r Reason) bool { return r.Reason == n })
+	}
+	for _, n := range first {
+		if !has(n) {
+			continue
+		}
+		a := n.Advice(c.Node, c.Pod.UID)
+		switch n {
+		case IsMounted:
+			return c.unmount(a, facts)
+		case HasCgroup:
+			if !c.Log.lasts(c.Now) {
+				return nil // the kubelet destroys it
+			}
+		case NotReported:
+			if slices.ContainsFunc(v.Reasons, func(r Reason) bool { return r.Reason != NotReported && r.Reason != OnHold }) {
+				return nil
+			}
+		default:
+		}
+		return a
+	}
+	return nil
+}
+
+// unmount returns the advice for a pod with a mount in it, nil if `unmount` refuses for another reason. A kubelet is silent
+// about most of these pods: then it has to report all first.
+func (c *Case) unmount(a *Advice, facts Facts) *Advice {
+	if Unmountable(*c).Decision == Remove {
+		return a
+	}
+	if v, _ := c.judge(facts, Reported, Mounted, Eligible); v.Decision != Remove {
+		return nil
+	}
+	a.Do = "The pod seems dead, something is still mounted in it, and the kubelet is silent about it. Have the kubelet report it, unmount, and switch the kubelet back:"
+	a.Commands = []string{fill(verbose, c.Node, c.Pod.UID), a.Commands[0], fill(usual, c.Node, c.Pod.UID)}
+	return a
+}
+
+// advice returns the next step for an entry: of restore and purge those that are not refused.
+func (j *JudgedEntry) advice(in Input) *Advice {
+	p, ok := in.Snapshot.Pod(j.UID)
+	if !ok || len(j.Reasons) == 0 {
+		return nil
+	}
+	last := j.Reasons[len(j.Reasons)-1].Reason
+	a := last.Advice(in.Snapshot.Node, j.UID)
+	switch last {
+	case StepFailed:
+		return a
+	case InUse:
+		if j.Phase != InConflict && j.Phase != Quarantined {
+			return &Advice{Do: "The pod goes on with its new directory. When it has ended, purge what is in quarantine."}
+		}
+	case HoldsData, Retention:
+	default:
+		return nil
+	}
+	a.Commands = slices.DeleteFunc(a.Commands, func(command string) bool {
+		refused := ""
+		if replace := strings.HasSuffix(command, " --replace"); strings.Contains(command, " restore ") {
+			_, refused = RestoreOrder(j.Entry, *p, replace, nil)
+		} else {
+			_, refused = PurgeOrder(j.Entry, *p, nil)
+		}
+		return refused != ""
+	})
+	return a
+}
+
+// Advice returns what to do about a reason, with the placeholders filled in, nil if there is nothing to do.
+func (n ReasonName) Advice(node Node, uid parsers.PodUID) *Advice {
+	t := n.Text()
+	if t.Do == "" {
+		return nil
+	}
+	a := &Advice{Do: t.Do}
+	for _, c := range t.Commands {
+		a.Commands = append(a.Commands, fill(c, node, uid))
+	}
+	return a
+}
+
+// fill puts values into the placeholders of a command. None of them needs quoting in a shell.
+func fill(command string, node Node, uid parsers.PodUID) string {
+	unit := node.Kubelet.Unit
+	if unit == "" || strings.Trim(unit, plain) != "" {
+		unit = "kubelet"
+	}
+	name := node.Name
+	if name == "" || strings.Trim(name, plain) != "" {
+		name = "NODE"
+	}
+	return strings.NewReplacer("{uid}", string(uid), "{node}", name, "{v}", strconv.Itoa(node.Kubelet.Verbosity), "{unit}", unit,
+		"{cgroup}", strings.ReplaceAll(string(uid), "-", "[-_]")).Replace(command)
+}
+
+const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-"
