@@ -77,7 +77,7 @@ func TestSteps(t *testing.T) {
 // TestHoldBeginsAgain has a pod that shows itself only to the scan right before the move, or right after it: a hold passes
 // before the next move. A restored pod has ten times the hold.
 func TestHoldBeginsAgain(t *testing.T) {
-	for _, call := range []string{"scan 1+0", "scan 1+1"} {
+	for call, hold := range map[string]time.Duration{"scan 1+0": 50 * time.Second, "scan 1+1": 9 * time.Minute} {
 		w := newWorld(one)
 		d := w.daemon()
 		w.Folded.Breaker = &judge.Event{} // the pod waits for longer than ten holds
@@ -98,7 +98,7 @@ func TestHoldBeginsAgain(t *testing.T) {
 		w.run(t.Context(), t, d, 5*time.Second)
 		w.Folded.Breaker = nil // an operator resumes
 		before := len(w.calls)
-		w.run(t.Context(), t, d, 50*time.Second)
+		w.run(t.Context(), t, d, hold)
 		if moved := w.pods[one] == nil; moved {
 			t.Errorf("%s: moved again at once: %v", call, w.calls[before:])
 		}
