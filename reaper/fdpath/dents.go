@@ -71,10 +71,22 @@ var listBuffers = sync.Pool{New: func() any { return new([firstBuffer]byte) }}
 
 // List returns up to limit entries from the beginning, and with them ErrTooMany if there are more.
 func (d *Dir) List(limit int) ([]Entry, error) {
-	if err := d.Rewind(); err != nil {
-		return nil, err
-	}
 	var out []Entry
+	err := d.Each(func(e Entry) error {
+		if len(out) == limit {
+			return ErrTooMany
+		}
+		out = append(out, e)
+		return nil
+	})
+	return out, err
+}
+
+// Each calls each with every entry from the beginning, and stops at its first error. It holds some 64 KiB of names at a time.
+func (d *Dir) Each(each func(Entry) error) error {
+	if err := d.Rewind(); err != nil {
+		return err
+	}
 	var list []entry
 	buffer := listBuffers.Get().(*[firstBuffer]byte) //nolint:forcetypeassert // New returns no other
 	defer listBuffers.Put(buffer)
@@ -83,13 +95,12 @@ func (d *Dir) List(limit int) ([]Entry, error) {
 		var more bool
 		var err error
 		if list, more, err = getdents(d.FD(), buf, list[:0]); err != nil || !more {
-			return out, err
+			return err
 		}
 		for _, e := range list {
-			if len(out) == limit {
-				return out, ErrTooMany
+			if err := each(Entry{e.name(buf), e.kind}); err != nil {
+				return err
 			}
-			out = append(out, Entry{e.name(buf), e.kind})
 		}
 	}
 }

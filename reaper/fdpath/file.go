@@ -19,28 +19,34 @@ var ErrTooLong = errors.New("longer")
 // ReadFile reads the regular file name, of at most limit bytes. It never opens a FIFO, socket or device: it checks the type
 // of an O_PATH handle first, and opens the file of this handle.
 func (d *Dir) ReadFile(name string, limit int64) ([]byte, error) {
+	text, _, err := d.ReadStat(name, limit)
+	return text, err
+}
+
+// ReadStat is ReadFile, and returns the file's status from before the first read.
+func (d *Dir) ReadStat(name string, limit int64) ([]byte, unix.Statx_t, error) {
 	handle, err := d.Handle(name)
 	if err != nil {
-		return nil, PathError("open", name, err)
+		return nil, unix.Statx_t{}, PathError("open", name, err)
 	}
 	defer handle.Close()
 	st, err := handle.Stat()
 	if err != nil {
-		return nil, PathError("statx", name, err)
+		return nil, st, PathError("statx", name, err)
 	}
 	if st.Mode&unix.S_IFMT != unix.S_IFREG {
-		return nil, PathError("open", name, NotRegularError{TypeName(&st)})
+		return nil, st, PathError("open", name, NotRegularError{TypeName(&st)})
 	}
 	fd, err := reopen(handle.fd)
 	if err != nil {
-		return nil, PathError("open", name, err)
+		return nil, st, PathError("open", name, err)
 	}
 	defer Close(fd)
 	text, err := readAll(fd, limit)
 	if err != nil {
-		return nil, PathError("read", name, err)
+		return nil, st, PathError("read", name, err)
 	}
-	return text, nil
+	return text, st, nil
 }
 
 // reopen opens for reading the regular file of an O_PATH handle.

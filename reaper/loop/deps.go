@@ -64,19 +64,25 @@ type Meter interface {
 // CNI sweeps the files of dead sandboxes: package cni. nil if the setting is off.
 type CNI interface {
 	// Sweep removes the stale files if the permit allows that, and returns its part of the status. cleaned are the pods
-	// that this pass has confirmed dead.
-	Sweep(ctx context.Context, permit judge.Permit, s judge.Snapshot, cleaned []parsers.PodUID) *CNIStatus
+	// that this pass has confirmed dead. write is for the events: the intent, after the archive is on disk and before the
+	// first removal, and the result. If it returns false for the intent, nothing is removed.
+	Sweep(ctx context.Context, permit judge.Permit, s judge.Snapshot, cleaned []parsers.PodUID, write func(...judge.Event) bool) *CNIStatus
 }
 
 // CNIStatus is what lies in CNI's directories: a file of a sandbox is its cache, or an address that host-local has given out.
+// Files that are none of Stale, Waiting, Unknown and Others are those of sandboxes that the runtime lists.
 type CNIStatus struct {
+	// Complete is true if a kubelet runs and every runtime that connects has answered completely: otherwise all is unknown.
+	Complete bool         `json:"complete"`
 	Files    int          `json:"files"` // of sandboxes, of every writer
 	Bytes    int64        `json:"bytes"`
 	Stale    int          `json:"stale"`              // what this or the next sweep that may change something removes
 	Waiting  int          `json:"waiting"`            // what goes by itself once it is old enough, or at the next boot
 	Unknown  int          `json:"unknown"`            // what cannot be judged, and is kept
+	Others   int          `json:"others"`             // not of the kubelet's sandboxes, such as Podman's
 	Removed  int          `json:"removed"`            // by this sweep
 	Archive  string       `json:"archive,omitempty"`  // the tar that has what was removed
+	Undo     string       `json:"undo,omitempty"`     // the command that restores it
 	Networks []CNINetwork `json:"networks,omitempty"` // sorted by name
 	// Kept are files that are kept since something is unknown or failed, at most ten. None of them needs an operator unless
 	// Operator is true.
@@ -91,7 +97,7 @@ type CNINetwork struct {
 	Used    int    `json:"used"`           // addresses that are reserved
 	Stale   int    `json:"stale"`          // of these, by dead sandboxes that are judged so now
 	Waiting int    `json:"waiting"`        // of these, by dead sandboxes that are not old enough
-	Size    int64  `json:"size,omitempty"` // addresses of its ranges; 0 if the configuration does not tell
+	Size    int64  `json:"size,omitempty"` // addresses that its smallest range set can give out; 0 if not configured on the node
 	Full    bool   `json:"full,omitempty"` // no new pod gets an address
 	// Keeper is the IPAM plugin that keeps the addresses, if it is not host-local: this program does nothing there.
 	Keeper string `json:"keeper,omitempty"`

@@ -33,6 +33,8 @@ type Loop struct {
 	// listening is since when a report of any pod would have been read and heeded: the silence about a restored pod counts.
 	listening judge.Instant
 	cni       time.Duration // when the next CNI sweep is due, on CLOCK_BOOTTIME
+	// cniRetry is the time between the last two sweeps that were not complete: it doubles.
+	cniRetry time.Duration
 }
 
 // Options are the options of one pass.
@@ -316,17 +318,35 @@ func (p *pass) clean(ctx context.Context) {
 // cniEvery is the time between two CNI sweeps if nothing asks for one.
 const cniEvery = time.Hour
 
-// sweepCNI sweeps CNI's files at the first pass, after each confirmed pod, hourly, and by an operator's order.
+// sweepCNI sweeps CNI's files at the first pass with a complete answer, after each confirmed pod, hourly, and by an operator's order.
 func (p *pass) sweepCNI(ctx context.Context) {
 	now := p.Clock.Now().Boot
 	if p.CNI == nil || !p.opt.DryRun && !p.opt.Order && len(p.cleaned) == 0 && p.cni > now {
 		return
 	}
-	p.last.CNI = p.CNI.Sweep(ctx, p.permit(), p.snapshot, p.cleaned)
+	p.last.CNI = p.CNI.Sweep(ctx, p.permit(), p.snapshot, p.cleaned, p.write)
 	p.problems = append(p.problems, p.last.CNI.Problems...)
-	if !p.opt.DryRun {
-		p.cni = now + cniEvery
+	switch {
+	case p.opt.DryRun:
+	case p.last.CNI.Complete:
+		p.cni, p.cniRetry = now+cniEvery, 0
+	default: // after a boot the kubelet may run before its runtime
+		p.cniRetry = min(max(2*p.cniRetry, whileWaiting), cniEvery)
+		p.cni = now + p.cniRetry
 	}
+}
+
+// next returns after how long time alone may change something.
+func (p *pass) next() time.Duration {
+	next := p.decided.Plan.Next
+	if p.CNI == nil || p.opt.DryRun {
+		return next
+	}
+	sweep := max(p.cni-p.Clock.Now().Boot, 1)
+	if next == 0 {
+		return sweep
+	}
+	return min(next, sweep)
 }
 
 // end returns the status, and tells the journal and the metrics.
@@ -348,7 +368,7 @@ func (p *pass) end() Status {
 	if e, open := p.Ledger.Breaker(); open {
 		s.Breaker = &e
 	}
-	s.Pods, s.Quarantine, s.Next = p.podStatus(), p.decided.Entries, p.decided.Plan.Next
+	s.Pods, s.Quarantine, s.Next = p.podStatus(), p.decided.Entries, p.next()
 	s.fill()
 	if !p.opt.DryRun {
 		p.record()

@@ -2,19 +2,14 @@ package node
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net"
 	"strings"
-	"sync"
 
-	"golang.org/x/sys/unix"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/cri"
-	"github.com/orphan-reaper/orphan-reaper/reaper/fdpath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/judge"
 )
 
@@ -31,83 +26,28 @@ type runtimePod struct {
 	static          bool
 }
 
-// askRuntimes asks every socket that connects, or those that are set. A socket that connects and gives no complete answer is
-// an error, also beside one that answers: the kubelet may use either. A gRPC server without CRI is no runtime.
+// askRuntimes asks every socket that connects, or those that are set.
 func (s *Scanner) askRuntimes(ctx context.Context) (runtimes, error) {
-	paths, err := s.sockets()
+	answers, err := cri.Ask(ctx, s.cfg.Endpoints, s.cfg.Sockets, s.patience()/4)
 	if err != nil {
 		return runtimes{}, err
 	}
-	answers := make([]socketAnswer, len(paths))
-	var wg sync.WaitGroup
-	for i, path := range paths {
-		wg.Go(func() { answers[i] = s.askSocket(ctx, path, len(s.cfg.Endpoints) > 0) })
-	}
-	wg.Wait()
 	return merge(answers)
 }
 
-// sockets returns the sockets to ask.
-func (s *Scanner) sockets() ([]string, error) {
-	if len(s.cfg.Endpoints) == 0 {
-		return cri.ExistingSockets(s.cfg.Sockets)
-	}
-	var paths []string
-	for _, endpoint := range s.cfg.Endpoints {
-		path, ok := cri.SocketPath(endpoint)
-		if !ok {
-			return nil, fmt.Errorf("the runtime endpoint %q is not unix:///PATH", endpoint)
-		}
-		paths = append(paths, path)
-	}
-	return paths, nil
-}
-
-// socketAnswer is the answer at one socket. It is empty where no runtime listens.
-type socketAnswer struct {
-	cri.Lists
-	absent bool
-	err    error
-}
-
-func (s *Scanner) askSocket(ctx context.Context, path string, set bool) socketAnswer {
-	limit := s.patience() / 4 // it makes up to three calls
-	dial, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	c, err := new(net.Dialer).DialContext(dial, "unix", path)
-	if err != nil {
-		absent := !set && (fdpath.Gone(err) || errors.Is(err, unix.ECONNREFUSED))
-		return socketAnswer{absent: absent, err: fmt.Errorf("cannot connect to the runtime at %s: %s", path, err.Error())}
-	}
-	_ = c.Close()
-	a := socketAnswer{Lists: cri.List(ctx, path, limit, cri.MaxAnswer)}
-	switch {
-	case a.NoCRI && !set:
-		a.absent = true
-	case a.SandboxErr != nil:
-		a.err = a.SandboxErr
-	case a.ContainerErr != nil:
-		a.err = a.ContainerErr
-	}
-	if a.err != nil {
-		a.err = fmt.Errorf("cannot ask the runtime at %s: %w; if it is not the kubelet's, set runtime_endpoints", path, a.err)
-	}
-	return a
-}
-
 // merge puts the answers together. Their error is the first.
-func merge(answers []socketAnswer) (runtimes, error) {
+func merge(answers []cri.Answer) (runtimes, error) {
 	r := runtimes{pods: map[parsers.PodUID]*runtimePod{}}
 	var sources []string
 	var first error
 	for _, a := range answers {
-		if a.absent {
+		if a.Absent {
 			continue
 		}
-		if a.err != nil && first == nil {
-			first = a.err
+		if a.Err != nil && first == nil {
+			first = a.Err
 		}
-		if a.err == nil {
+		if a.Err == nil {
 			sources = append(sources, "unix://"+a.Path)
 		}
 		// What an incomplete answer lists is there, too.

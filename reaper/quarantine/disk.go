@@ -56,6 +56,9 @@ func (kernel) unlink(dir *fdpath.Dir, name string) error {
 	return fdpath.Uninterrupted(func() error { return unix.Unlinkat(dir.FD(), name, 0) })
 }
 
+// Unlink removes a name that is no directory. It is for package cni, so that this file has all calls that remove something.
+func Unlink(dir *fdpath.Dir, name string) error { return kernel{}.unlink(dir, name) }
+
 func (kernel) rmdir(dir *fdpath.Dir, name string) error {
 	return fdpath.Uninterrupted(func() error { return unix.Unlinkat(dir.FD(), name, unix.AT_REMOVEDIR) })
 }
