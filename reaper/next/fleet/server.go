@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -102,8 +103,9 @@ type Listen struct {
 // ParseListen parses a web_listen_address: HOST:PORT, or probes=HOST:PORT.
 func ParseListen(text string) (Listen, error) {
 	address, probes := strings.CutPrefix(text, "probes=")
-	if _, port, err := net.SplitHostPort(address); err != nil || port == "" {
-		return Listen{}, fmt.Errorf("cannot listen on %q: write HOST:PORT, :PORT or probes=HOST:PORT", text)
+	_, port, err := net.SplitHostPort(address)
+	if n, errPort := strconv.ParseUint(port, 10, 16); err != nil || errPort != nil || n == 0 {
+		return Listen{}, fmt.Errorf("%q is not HOST:PORT or probes=HOST:PORT", text)
 	}
 	return Listen{address, probes}, nil
 }

@@ -85,11 +85,12 @@ type Settings struct {
 	MetricsFile string `key:"metrics_file" type:"PROM_FILE" default:"auto" words:"none" usage:"metrics for the node exporter; auto: in its directory, if there is one; none: no file"`
 
 	// Where HTTP is answered, as HOST:PORT; an empty HOST is every address of the node. With none, no port is open. Reports and
-	// requests for a scan are answered only over TLS and to clients that have authenticated: see web_config_file.
+	// requests for a scan are answered only over TLS and with a password: see web_config_file. An address with the prefix
+	// probes= answers /healthz and /readyz without TLS and password, and nothing else, for the probes of a kubelet.
 	WebListenAddress []string `key:"web_listen_address" type:"HOST:PORT" default:"none" usage:"where HTTP is answered; may be repeated"`
 
-	// Prometheus' web configuration: TLS, passwords and client certificates, as for the node exporter. It is read again for each
-	// connection. With none, only metrics and probes are answered.
+	// Prometheus' web configuration: TLS and passwords, as for the node exporter. It is read again for each connection. With
+	// none, only metrics and probes are answered.
 	WebConfigFile string `key:"web_config_file" type:"FILE" default:"none" usage:"TLS and passwords for HTTP, as for the node exporter"`
 
 	// The least level of the program's own messages. What was moved, removed or kept is recorded at every level.

@@ -4,13 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"path/filepath"
 	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/next/fleet"
 )
 
 // set sets the field of the setting to the values. If it has one value only, the last one counts.
@@ -120,9 +121,8 @@ func (s *Setting) check(v string) error {
 			return fmt.Errorf("%q is not the name of a unit, such as kubelet.service", v)
 		}
 	case "HOST:PORT":
-		_, port, err := net.SplitHostPort(v)
-		if n, errPort := strconv.ParseUint(port, 10, 16); err != nil || errPort != nil || n == 0 {
-			return fmt.Errorf("%q is not HOST:PORT", v)
+		if _, err := fleet.ParseListen(v); err != nil {
+			return err
 		}
 	default:
 		if !slices.Contains(strings.Split(s.Type, "|"), v) {
