@@ -3,10 +3,12 @@ package loop
 import (
 	"context"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/orphan-reaper/orphan-reaper/parsers/report"
 	"github.com/orphan-reaper/orphan-reaper/reaper/judge"
 )
 
@@ -39,4 +41,51 @@ func TestAsk(t *testing.T) {
 			t.Errorf("answered with the passes %v, and %d passes ended; want 2 for each", answers, last)
 		}
 	})
+}
+
+// TestReportDuringClean sends the first report of a pod whose hold is over while a clean runs that takes minutes: the pod is
+// moved within 1.5 s, each scan taking 0.1 s.
+func TestReportDuringClean(t *testing.T) {
+	for after := time.Duration(0); after < 2*time.Second; after += 150 * time.Millisecond {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(one, two)
+			w.clock, w.slow = bubble{time.Now()}.Now, true
+			d := w.daemon()
+			lines := make(chan report.Line, 16)
+			d.Lines = lines
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+			defer cancel()
+			var cleans, moved time.Time
+			var all sync.WaitGroup
+			w.before = func(call string) {
+				switch {
+				case strings.HasPrefix(call, "scan"):
+					time.Sleep(100 * time.Millisecond)
+				case strings.HasPrefix(call, "clean") && cleans.IsZero():
+					cleans = time.Now()
+					all.Go(func() {
+						time.Sleep(after)
+						lines <- w.line(two)
+					})
+				case call == "quarantine "+string(two):
+					moved = time.Now()
+					cancel()
+				}
+			}
+			all.Go(func() {
+				for ctx.Err() == nil && cleans.IsZero() {
+					lines <- w.line(one)
+					time.Sleep(2 * time.Second)
+				}
+			})
+			d.Run(ctx)
+			all.Wait()
+			if took := moved.Sub(cleans.Add(after)); cleans.IsZero() || moved.IsZero() || took > 1500*time.Millisecond {
+				t.Errorf("reported %s after the clean began: moved after %s", after, took)
+			}
+			if calls := strings.Join(w.calls, "; "); !strings.HasPrefix(calls, "write started; scan") || !strings.HasSuffix(calls, "; write stopped") {
+				t.Errorf("started and stopped: %s", calls)
+			}
+		})
+	}
 }

@@ -158,6 +158,9 @@ func TestKilled(t *testing.T) {
 			if alive && (len(w.moved) > 0 || len(w.pods) != 1) {
 				t.Errorf("killed before call %d of a living pod: %v, %v: %s", at, w.pods, w.moved, w.has())
 			}
+			if strings.Contains(w.has(), "write failed") {
+				t.Errorf("killed before call %d: %s", at, w.has())
+			}
 			if !alive && len(w.pods)+len(w.moved)+len(w.Entries()) > 0 {
 				t.Errorf("killed before call %d of a dead pod: %v, %v, %v", at, w.pods, w.moved, w.Entries())
 			}

@@ -25,13 +25,19 @@ type world struct {
 	calls  []string
 	fail   string // the ledger refuses an event of this kind
 	before func(call string)
+	clock  func() judge.Instant // in place of now
+	quiet  bool                 // the kubelet reports nothing
+	// slow is true if a clean goes on until its context ends, and unmovable is the answer of Movable.
+	slow      bool
+	unmovable error
 }
 
 // pod is one pod of the world.
 type pod struct {
-	uid   parsers.PodUID
-	ino   uint64
-	alive bool
+	uid     parsers.PodUID
+	ino     uint64
+	alive   bool
+	mounted bool // a leftover mount
 }
 
 func newWorld(uids ...parsers.PodUID) *world {
@@ -52,15 +58,18 @@ func (w *world) daemon() *Daemon {
 	}
 	d := &Daemon{Loop: l, Parse: func(line report.Line) (report.Report, bool) {
 		uid, ok := parsers.ParsePodUID(string(line.Text))
-		return report.Report{Line: line, UID: uid, Kind: report.Removal, PID: 100, Header: w.now.Wall, Words: "orphaned pod", Count: 1}, ok
+		return report.Report{Line: line, UID: uid, Kind: report.Removal, PID: 100, Header: w.Now().Wall, Words: "orphaned pod", Count: 1}, ok
 	}}
 	d.Begin()
 	return d
 }
 
 // report has the kubelet report a pod.
-func (w *world) report(d *Daemon, uid parsers.PodUID) {
-	d.Read(report.Line{Text: []byte(uid), Whole: true, Journal: &report.Journal{Unit: "kubelet.service", PID: 100, BootID: "b", Time: w.now.Wall}})
+func (w *world) report(d *Daemon, uid parsers.PodUID) { d.Read(w.line(uid)) }
+
+// line is the kubelet's report.
+func (w *world) line(uid parsers.PodUID) report.Line {
+	return report.Line{Text: []byte(uid), Whole: true, Journal: &report.Journal{Unit: "kubelet.service", PID: 100, BootID: "b", Time: w.Now().Wall}}
 }
 
 func (w *world) call(format string, args ...any) {
@@ -69,11 +78,16 @@ func (w *world) call(format string, args ...any) {
 	w.calls = append(w.calls, c)
 }
 
-func (w *world) Now() judge.Instant { return w.now }
+func (w *world) Now() judge.Instant {
+	if w.clock != nil {
+		return w.clock()
+	}
+	return w.now
+}
 
 func (w *world) Scan(_ context.Context, only, also []parsers.PodUID) judge.Snapshot {
 	w.call("scan %d+%d", len(only), len(also))
-	s := judge.Snapshot{At: w.now, Node: judge.Node{
+	s := judge.Snapshot{At: w.Now(), Node: judge.Node{
 		Kubelet:      judge.Kubelet{PID: 100, Inner: 100, Unit: "kubelet.service", JSON: judge.No},
 		KubeletKnown: judge.Fact{Truth: judge.Yes}, SeesMounts: judge.Fact{Truth: judge.Yes}, FreeBytes: -1, FreeInodes: -1,
 	}}
@@ -92,7 +106,11 @@ func (w *world) Scan(_ context.Context, only, also []parsers.PodUID) judge.Snaps
 		in, there := w.pods[uid]
 		if there {
 			p.Present, p.ID, p.Facts[judge.Directory].Truth = judge.Yes, judge.FileID{Ino: in.ino}, judge.Yes
-			p.Skeleton.Youngest = w.now.Wall.Add(-time.Hour)
+			p.Facts[judge.Mounted] = judge.Fact{Truth: judge.No, Alive: in.mounted}
+			if in.mounted {
+				p.Facts[judge.Mounted].Truth = judge.Yes
+			}
+			p.Skeleton.Youngest = w.Now().Wall.Add(-time.Hour)
 		}
 		alive := there && in.alive
 		for _, m := range w.moved {
@@ -126,7 +144,15 @@ func (w *world) Execute(ctx context.Context, permit judge.Permit, moves []judge.
 			if !permit.MayRemove() {
 				panic("a clean without a permit")
 			}
-			delete(w.moved, m.Entry)
+			if w.slow {
+				<-ctx.Done()
+				o.Result, o.Stopped = judge.Partly, true
+			} else if w.moved[m.Entry] == nil {
+				o.Result = judge.Gone
+			}
+			if !o.Stopped {
+				delete(w.moved, m.Entry)
+			}
 		case judge.Exchange, judge.Leave, judge.Purge:
 			panic(m.Action)
 		}
@@ -145,7 +171,7 @@ func (w *world) Where(uid parsers.PodUID, entry string) (inPods, inQuarantine ju
 	return inPods, inQuarantine, nil
 }
 
-func (*world) Movable() error                 { return nil }
+func (w *world) Movable() error               { return w.unmovable }
 func (*world) Stuck() (string, time.Duration) { return "", 0 }
 
 func (*world) Enter(context.Context) (func(), error) { return func() {}, nil }
@@ -185,7 +211,7 @@ func (w *world) run(ctx context.Context, t *testing.T, d *Daemon, long time.Dura
 	for end := w.now.Boot + long; w.now.Boot < end && ctx.Err() == nil; {
 		w.now = w.now.Add(2 * time.Second)
 		for _, uid := range slices.Sorted(keys(w.pods)) {
-			if !w.pods[uid].alive {
+			if !w.pods[uid].alive && !w.quiet {
 				w.report(d, uid)
 				break
 			}
