@@ -42,6 +42,10 @@ type Sums struct {
 // List asks each target for its report.
 func (c *Client) List(ctx context.Context, targets []Target) Fleet {
 	c.open()
+	return c.list(ctx, targets)
+}
+
+func (c *Client) list(ctx context.Context, targets []Target) Fleet {
 	f := newFleet(c.each(ctx, targets, c.get))
 	f.Operator = f.Sums.Failed+f.Sums.Breakers+f.Sums.OperatorNodes > 0
 	return f
@@ -51,6 +55,10 @@ func (c *Client) List(ctx context.Context, targets []Target) Fleet {
 // over. A daemon does by itself, and in time, what a pass does: nothing becomes quicker than its settings.
 func (c *Client) Sweep(ctx context.Context, targets []Target, wait time.Duration) Fleet {
 	c.open()
+	return c.sweep(ctx, targets, wait)
+}
+
+func (c *Client) sweep(ctx context.Context, targets []Target, wait time.Duration) Fleet {
 	nodes := c.each(ctx, targets, c.post)
 	if wait > 0 {
 		ctx, cancel := context.WithTimeoutCause(ctx, wait, fmt.Errorf("its scan has not ended after %s", wait))

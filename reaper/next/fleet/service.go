@@ -63,6 +63,9 @@ func Daemons(ctx context.Context, kubeconfig string, service Service) ([]Target,
 	if err != nil {
 		return nil, fmt.Errorf("cannot list the EndpointSlices of the Service %s/%s: %w", service.Namespace, service.Name, err)
 	}
+	if len(found.all) == 0 {
+		return nil, fmt.Errorf("the Service %s/%s has no endpoints: check its name, and that its daemons run", service.Namespace, service.Name)
+	}
 	return found.targets(), nil
 }
 
@@ -70,6 +73,7 @@ func Daemons(ctx context.Context, kubeconfig string, service Service) ([]Target,
 const (
 	slicesAPage  = 50 // an EndpointSlice has up to 1,000 endpoints
 	mostPage     = 32 << 20
+	mostPages    = 1000
 	mostDaemons  = 32_000
 	mostMessages = 4 << 10
 )
@@ -130,7 +134,7 @@ type endpoint struct {
 // read reads all pages.
 func (e *endpoints) read(ctx context.Context, client *http.Client, list *url.URL, service string) error {
 	query := url.Values{"labelSelector": {"kubernetes.io/service-name=" + service}, "limit": {strconv.Itoa(slicesAPage)}}
-	for {
+	for range mostPages {
 		at := *list
 		at.RawQuery = query.Encode()
 		page, err := readPage(ctx, client, at.String())
@@ -147,6 +151,7 @@ func (e *endpoints) read(ctx context.Context, client *http.Client, list *url.URL
 		}
 		query.Set("continue", page.Metadata.Continue)
 	}
+	return fmt.Errorf("the list has more than %d pages", mostPages)
 }
 
 func readPage(ctx context.Context, client *http.Client, address string) (*endpointSlices, error) {
