@@ -2,6 +2,7 @@ package audit
 
 import (
 	"maps"
+	"strings"
 	"sync"
 	"time"
 
@@ -31,7 +32,7 @@ type Metrics struct {
 func NewMetrics(version string) *Metrics {
 	m := &Metrics{view: view{version: bounded.Text(version), events: map[judge.EventKind]float64{}, bytes: map[string]float64{}}}
 	for _, row := range MetricTable {
-		m.descs = append(m.descs, prometheus.NewDesc(Prefix+row.Name, row.Help, row.Labels, nil))
+		m.descs = append(m.descs, prometheus.NewDesc(Prefix+row.Name, row.Help, strings.Fields(row.Labels), nil))
 	}
 	return m
 }

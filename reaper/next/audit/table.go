@@ -17,7 +17,7 @@ import (
 type Metric struct {
 	Name    string // without the prefix orphan_reaper_
 	Type    prometheus.ValueType
-	Labels  []string
+	Labels  string // their names, with spaces between them
 	Help    string
 	Meaning string // for the docs: the values of the labels, and what to do
 	collect func(v view, emit emit)
@@ -41,26 +41,26 @@ type view struct {
 
 // MetricTable is the table of metrics, in the order of the docs. A series that is not known is absent.
 var MetricTable = [...]Metric{
-	{"build_info", gauge, []string{"version", "goversion"}, "1, with the version of orphan-reaper and of the Go that built it.", "", buildInfo},
+	{"build_info", gauge, "version goversion", "1, with the version of orphan-reaper and of the Go that built it.", "", buildInfo},
 	{
-		"last_scan_timestamp_seconds", gauge, nil, "Time of the last scan, seconds since the epoch.",
+		"last_scan_timestamp_seconds", gauge, "", "Time of the last scan, seconds since the epoch.",
 		"It is at most an hour old. If it is older, the daemon hangs, has crashed, or cannot read the node.", lastScan,
 	},
-	{"scan_duration_seconds", gauge, nil, "Duration of the last scan with all that was done after it.", "", duration},
+	{"scan_duration_seconds", gauge, "", "Duration of the last scan with all that was done after it.", "", duration},
 	{
-		"problems", gauge, nil, "Things that the last scan could not read or write.",
+		"problems", gauge, "", "Things that the last scan could not read or write.",
 		"`orphan-reaper scan` lists them.", problems,
 	},
 	{
-		"breaker_open", gauge, nil, "1 while nothing is moved or removed because a quarantined pod turned out to be alive.",
+		"breaker_open", gauge, "", "1 while nothing is moved or removed because a quarantined pod turned out to be alive.",
 		"Find the cause, then run `orphan-reaper quarantine resume`.", breakerOpen,
 	},
 	{
-		"stopped", gauge, []string{"reason"}, "1 for the reason why nothing may be moved or removed now.",
+		"stopped", gauge, "reason", "1 for the reason why nothing may be moved or removed now.",
 		"The reasons are observe, breaker, stuck, no-kubelet and not-visible. All are 0 while the daemon may act.", stoppedBy,
 	},
 	{
-		"pods", gauge, []string{"state"}, "Pods at the last scan, by state; a pod may be in several states.",
+		"pods", gauge, "state", "Pods at the last scan, by state; a pod may be in several states.",
 		"directory: it has a pod directory. listed: the kubelet's PodsAPI has it. running: a runtime has a ready sandbox or a running " +
 			"container. static: it returns under its UID. reported: the kubelet reports it as an orphan. hidden: only the kubelet's " +
 			"report is missing, while it reports a pod that is kept. removable: it is removed, or would be if that were not stopped. " +
@@ -68,44 +68,44 @@ var MetricTable = [...]Metric{
 			"A state is absent if nothing on the node shows it.", pods,
 	},
 	{
-		"verdicts", gauge, []string{"verdict"}, "Entries of the pods directory at the last scan, by verdict.",
+		"verdicts", gauge, "verdict", "Entries of the pods directory at the last scan, by verdict.",
 		"The verdicts are keep, wait, remove and alive.", verdicts,
 	},
 	{
-		"quarantine_entries", gauge, []string{"phase"}, "Directories in quarantine, by phase.",
+		"quarantine_entries", gauge, "phase", "Directories in quarantine, by phase.",
 		"conflict and retained wait for an operator where they hold data; quarantined waits for the end of confirm.", quarantineEntries,
 	},
 	{
-		"quarantine_bytes", gauge, []string{"class"}, "Bytes of retained directories in quarantine, by class of content.",
+		"quarantine_bytes", gauge, "class", "Bytes of retained directories in quarantine, by class of content.",
 		"data waits for an operator: `orphan-reaper quarantine list`.", quarantineBytes,
 	},
 	{
-		"events_total", counter, []string{"event"}, "Events since the start, by kind.",
+		"events_total", counter, "event", "Events since the start, by kind.",
 		"The kinds are those of the journal's records, such as quarantined, restored, removed and failed.", events,
 	},
-	{"removed_bytes_total", counter, []string{"class"}, "Bytes of dead pods that were removed, by class of content.", "", removedBytes},
+	{"removed_bytes_total", counter, "class", "Bytes of dead pods that were removed, by class of content.", "", removedBytes},
 	{
-		"cni_files", gauge, []string{"state"}, "Files of CNI plugins about sandboxes, by state.",
+		"cni_files", gauge, "state", "Files of CNI plugins about sandboxes, by state.",
 		"stale: the next sweep removes it. waiting: its sandbox is gone, and it is not old enough. unknown: it cannot be judged, " +
 			"and is kept. live: all others.", cniFiles,
 	},
-	{"cni_bytes", gauge, nil, "Bytes of these files.", "", cniBytes},
-	{"cni_removed_files_total", counter, nil, "Stale CNI files that were removed.", "", cniRemovedFiles},
+	{"cni_bytes", gauge, "", "Bytes of these files.", "", cniBytes},
+	{"cni_removed_files_total", counter, "", "Stale CNI files that were removed.", "", cniRemovedFiles},
 	{
-		"cni_addresses", gauge, []string{"network", "state"}, "Addresses of a host-local network.",
+		"cni_addresses", gauge, "network state", "Addresses of a host-local network.",
 		"used: reserved. stale and waiting: those of them whose sandbox is gone. size: how many its ranges have, absent if not known. " +
 			"At most 64 networks have series: full ones first, then those with the most used addresses.", cniAddresses,
 	},
 	{
-		"cni_network_full", gauge, []string{"network"}, "1 if the network has no address left for a new pod.",
+		"cni_network_full", gauge, "network", "1 if the network has no address left for a new pod.",
 		"No new pod of the network starts on this node.", cniFull,
 	},
 	{
-		"log_lines_total", counter, nil, "Lines of the kubelet's log that were read.",
+		"log_lines_total", counter, "", "Lines of the kubelet's log that were read.",
 		"If it does not rise, the daemon follows no log: `orphan-reaper doctor`.", lines,
 	},
 	{
-		"last_report_timestamp_seconds", gauge, nil, "When the kubelet last reported an orphan, seconds since the epoch.",
+		"last_report_timestamp_seconds", gauge, "", "When the kubelet last reported an orphan, seconds since the epoch.",
 		"Absent until the first report after the start.", lastReport,
 	},
 }
