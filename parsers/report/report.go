@@ -33,6 +33,18 @@ const (
 	Volumes
 )
 
+// String returns "removal", "volumes" or "none".
+func (k Kind) String() string {
+	switch k {
+	case Removal:
+		return "removal"
+	case Volumes:
+		return "volumes"
+	case None:
+	}
+	return "none"
+}
+
 // Line is one line of a log as a source delivers it.
 type Line struct {
 	// Text is the line without its newline. It may contain any byte. The receiver owns it.

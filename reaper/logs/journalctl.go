@@ -96,3 +96,21 @@ func mayChroot() bool {
 func path() string {
 	return os.Getenv("PATH") + ":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 }
+
+// NodeRoot returns the directory in which this process finds the node's own files: "" on the node, and the root directory of
+// PID 1 in a container with the node's PID namespace.
+func NodeRoot() string {
+	var own, node unix.Stat_t
+	link, err := os.Readlink(ownPIDNamespace)
+	if err != nil || link != initialPIDNamespace || unix.Stat("/", &own) != nil || unix.Stat(nodeRoot, &node) != nil ||
+		own.Dev == node.Dev && own.Ino == node.Ino {
+		return ""
+	}
+	return nodeRoot
+}
+
+// Journals returns the directories in which journald keeps a journal of the node (journald.conf(5), Storage=).
+func Journals() []string {
+	root := NodeRoot()
+	return []string{root + "/run/log/journal", root + "/var/log/journal"}
+}

@@ -3,6 +3,7 @@ package loop
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
@@ -187,4 +188,9 @@ func (d *Daemon) listen(ctx context.Context, most time.Duration, heard func() bo
 			return
 		}
 	}
+}
+
+// Done reports whether nothing is left mounted.
+func (u *Unmounting) Done() bool {
+	return !slices.ContainsFunc(u.Mounts, func(m Mount) bool { return m.Result != judge.Done && m.Result != judge.Gone })
 }

@@ -1,0 +1,182 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/coreos/go-systemd/v22/daemon"
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+
+	"github.com/orphan-reaper/orphan-reaper/cmd/next/internal/config"
+	"github.com/orphan-reaper/orphan-reaper/reaper/judge"
+	"github.com/orphan-reaper/orphan-reaper/reaper/loop"
+	"github.com/orphan-reaper/orphan-reaper/reaper/next/audit"
+	"github.com/orphan-reaper/orphan-reaper/reaper/node"
+)
+
+func newRunCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use: "run", Short: "Run the daemon", Args: cobra.NoArgs,
+		Long: `Run the daemon until a signal ends it. SIGHUP reads the configuration again.`,
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.daemon(cmd) },
+	}
+}
+
+func (a *app) daemon(cmd *cobra.Command) error {
+	debug.SetGCPercent(50) // the heap is a few MiB and grows only during a pass
+	cfg, err := load(cmd)
+	if err != nil {
+		return err
+	}
+	level := new(slog.LevelVar)
+	level.Set(cfg.LogLevel)
+	ctx, cancel := context.WithCancelCause(cmd.Context())
+	defer cancel(nil)
+	n, err := a.openNode(ctx, cfg, runs, a.logger(level))
+	if err != nil {
+		return err
+	}
+	var edges sync.WaitGroup
+	file := audit.NewTextfile(cfg.MetricsFile, n.metrics.Registry(), n.Log)
+	n.metrics.Changed = file.Changed
+	edges.Go(func() { file.Run(ctx) })
+	edges.Go(func() { n.watchdog(ctx) })
+	n.Reload = n.reloads(ctx, cmd, level)
+	n.Ended = func(_ uint64, s loop.Status, err error) {
+		if err != nil {
+			n.Log.Error("cannot scan; trying again", slog.Any("error", err))
+			return
+		}
+		n.sources.follow(ctx, s.Node, false)
+		if err := n.otherRoot(ctx, s); err != nil {
+			cancel(err)
+		}
+		debug.FreeOSMemory()
+	}
+	n.Log.Info("orphan-reaper started", slog.String("version", version()), slog.String("mode", cfg.Mode),
+		slog.String("root_dir", cfg.RootDir))
+	notify(daemon.SdNotifyReady)
+	edges.Go(func() { n.Run(ctx) })
+	<-ctx.Done()
+	notify(daemon.SdNotifyStopping)
+	if !within(patience-time.Second, edges.Wait) {
+		n.Log.Warn("a pass does not end; the next start finishes it", slog.Duration("waited", patience-time.Second))
+	} else {
+		n.Close()
+	}
+	if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {
+		return cause
+	}
+	return nil
+}
+
+// within reports whether f returns within the time.
+func within(most time.Duration, f func()) bool {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		f()
+	}()
+	select {
+	case <-done:
+		return true
+	case <-time.After(most):
+		return false
+	}
+}
+
+// otherRoot returns an error if a kubelet that has started since has another root directory, and none was set: systemd starts
+// the daemon again, which then finds that directory.
+func (n *opened) otherRoot(ctx context.Context, s loop.Status) error {
+	if s.Node.KubeletKnown.Truth != judge.No || n.cfg.Origin("root_dir") != "default" {
+		return nil
+	}
+	if dir, err := node.RunningRootDir(ctx); err == nil && dir != n.cfg.RootDir {
+		return failf("start the daemon again", "the kubelet that runs now has the root directory %s, and not %s", dir, n.cfg.RootDir)
+	}
+	return nil
+}
+
+// notify sends a message to systemd (sd_notify(3)), if it runs.
+func notify(text string) { _, _ = daemon.SdNotify(false, text) }
+
+// stuckAfter is how long a changing call may take until systemd's watchdog gets no more messages.
+const stuckAfter = 2 * time.Minute
+
+// watchdog sends systemd its watchdog messages as long as no changing call hangs.
+func (n *opened) watchdog(ctx context.Context) {
+	every, err := daemon.SdWatchdogEnabled(false)
+	if err != nil || every == 0 {
+		return
+	}
+	tick := time.NewTicker(every / 2)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			if path, since := n.disk.Stuck(); path == "" || since < stuckAfter {
+				notify(daemon.SdNotifyWatchdog)
+			}
+		}
+	}
+}
+
+// reloads reads the configuration again at each SIGHUP, and delivers its settings. A wrong one changes nothing.
+func (n *opened) reloads(ctx context.Context, cmd *cobra.Command, level *slog.LevelVar) <-chan judge.Settings {
+	hup := make(chan os.Signal, 1)
+	signal.Notify(hup, syscall.SIGHUP)
+	out := make(chan judge.Settings)
+	reload := func() {
+		notify(reloading())
+		defer notify(daemon.SdNotifyReady)
+		next, err := config.Load(cmd.Flags(), config.DefaultFile)
+		if err == nil {
+			err = next.Settle(n.cfg.RootDir)
+		}
+		if err != nil {
+			n.Log.ErrorContext(ctx, "the configuration is wrong, and the old one stays", slog.Any("error", err))
+			return
+		}
+		if keys := n.cfg.NeedRestart(next); len(keys) > 0 {
+			n.Log.WarnContext(ctx, "some settings change only with a restart", slog.Any("settings", keys))
+		}
+		level.Set(next.LogLevel)
+		select {
+		case out <- next.Judge():
+			n.Log.InfoContext(ctx, "the configuration was read again", slog.String("mode", next.Mode))
+		case <-ctx.Done():
+		}
+	}
+	go func() {
+		defer signal.Stop(hup)
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-hup:
+				reload()
+			}
+		}
+	}()
+	return out
+}
+
+// reloading returns the message of Type=notify-reload, with the time (systemd.service(5)).
+func reloading() string {
+	var ts unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {
+		return daemon.SdNotifyReloading
+	}
+	return daemon.SdNotifyReloading + "\nMONOTONIC_USEC=" + strconv.FormatInt(ts.Nano()/1000, 10)
+}

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"context"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/judge"
+	"github.com/orphan-reaper/orphan-reaper/reaper/loop"
+)
+
+func newSweepCommand(a *app) *cobra.Command {
+	var dryRun, noWait bool
+	cmd := &cobra.Command{
+		Use: "sweep [UID...]", Short: "Do the daemon's work until the kubelet reports nothing more that can go",
+		Long: `Move dead pods to quarantine as the daemon does, wait for hold and confirm, and
+clean them, until the kubelet reports nothing more that can go. It is an order,
+and obeys no mode. A pod that an operator has restored is judged again if it is
+named. Beside a running daemon only --no-wait is possible.`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if dryRun {
+				return a.scan(cmd, args, true, showScan)
+			}
+			return a.sweep(cmd, args, noWait)
+		},
+	}
+	cmd.Flags().BoolVar(&noWait, "no-wait", false, "scan once, sweep CNI, and clean what is due in quarantine; move no pod")
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "show what would be done, and change nothing")
+	a.addOutput(cmd)
+	return cmd
+}
+
+func (a *app) sweep(cmd *cobra.Command, args []string, noWait bool) error {
+	ctx, to := cmd.Context(), runs
+	if noWait {
+		to = acts // it moves no pod, so that it may run beside the daemon
+	}
+	n, err := a.open(cmd, to)
+	if err != nil {
+		return err
+	}
+	defer n.Close()
+	uids, err := n.pods(ctx, args)
+	if err != nil {
+		return err
+	}
+	opt := loop.Options{Only: uids, Lift: uids, NoMoves: noWait}
+	if err := n.ready(ctx, opt); err != nil {
+		return err
+	}
+	n.Ended = func(_ uint64, s loop.Status, err error) {
+		if err == nil {
+			n.sources.follow(ctx, s.Node, false)
+		}
+	}
+	s, err := n.Sweep(ctx, opt, func(s loop.Status, wait time.Duration) { showProgress(a.stderr, s, wait) })
+	s.Problems = append(s.Problems, n.sources.problems()...)
+	if printErr := a.print(brief(s), func(w io.Writer) error { return showSweep(w, s) }); err == nil {
+		err = printErr
+	}
+	if err != nil {
+		return err
+	}
+	return needs(s.Operator)
+}
+
+// ready returns why nothing can be swept: the kubelet or its log is missing.
+func (n *opened) ready(ctx context.Context, opt loop.Options) error {
+	s := n.Scanner.Scan(ctx, slices.Concat(opt.Only, []parsers.PodUID{noPod}), nil)
+	if s.Node.KubeletKnown.Truth != judge.Yes {
+		return failf("start the kubelet, or name its root directory by --root-dir", "cannot sweep: %s", s.Node.KubeletKnown.Detail)
+	}
+	if n.sources.follow(ctx, s.Node, false); len(n.sources.problems()) > 0 && !opt.NoMoves {
+		return failf("name the log by --log-files or --journal-units", "cannot sweep: %s", n.sources.problems()[0])
+	}
+	return nil
+}
+
+// noPod is the UID of no pod: a scan of it reads the node alone.
+const noPod parsers.PodUID = "00000000-0000-0000-0000-000000000000"
