@@ -42,7 +42,7 @@ func (t *Truth) UnmarshalText(b []byte) error {
 
 // Fact is the answer to one question about one pod, and where it was read.
 type Fact struct {
-	Truth  Truth  `json:"truth"`
+	Truth  Truth  `json:"truth"`            // unknown, no or yes
 	Source string `json:"source,omitempty"` // the file, socket or directory that was read
 	Detail string `json:"detail,omitempty"` // what was found there, or the error
 	// Alive is true if the answer shows that the pod is alive and no pod can fake it: a ready sandbox, a running

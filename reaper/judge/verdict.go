@@ -37,7 +37,7 @@ func (d *Decision) UnmarshalText(b []byte) error {
 
 // Verdict is what was decided about a pod, with every reason, in the order of the table of facts.
 type Verdict struct {
-	Decision Decision `json:"verdict"`
+	Decision Decision `json:"verdict"` // keep, wait, remove or alive
 	Reasons  []Reason `json:"reasons,omitempty"`
 	// Operator is true if one of the reasons needs an operator.
 	Operator bool `json:"operator,omitempty"`

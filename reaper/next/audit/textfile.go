@@ -66,12 +66,12 @@ type Textfile struct {
 	logged  string // the last message
 }
 
-// NewTextfile returns the file of the setting metrics_file: a path, Auto or None.
+// NewTextfile returns the file of the setting metrics_file: a path, None, or Auto, which may be empty.
 func NewTextfile(setting string, from prometheus.Gatherer, log *slog.Logger) *Textfile {
 	f := &Textfile{from: from, log: log, changed: make(chan struct{}, 1), timeout: fileTimeout, replace: replace}
 	switch setting {
 	case None:
-	case Auto:
+	case Auto, "":
 		f.dirs = textfileDirs
 	default:
 		f.path = setting

@@ -23,7 +23,7 @@ const DefaultFile = "/etc/orphan-reaper/config.yaml"
 type Config struct {
 	Settings
 	File    string            // that was read, "" if none was
-	origins map[string]string // "--FLAG" or FILE:LINE, by key
+	origins map[string]string // by key
 }
 
 // Judge returns the settings of the core.
@@ -33,7 +33,7 @@ func (c *Config) Judge() judge.Settings {
 	}
 }
 
-// Origin returns where the value of a key comes from: "--FLAG", FILE:LINE or "default".
+// Origin returns where the value of a key comes from: "--FLAG", FILE:LINE, "default", or "auto" after Settle.
 func (c *Config) Origin(key string) string { return cmp.Or(c.origins[key], "default") }
 
 // NeedRestart returns the keys whose values differ in next and that a reload does not change.
@@ -117,8 +117,12 @@ func Load(flags *pflag.FlagSet, usual string) (*Config, error) {
 
 // Settle sets root_dir and quarantine_dir where they are auto: running is the root directory of the kubelet that runs.
 func (c *Config) Settle(running string) error {
-	c.RootDir = cmp.Or(c.RootDir, running)
-	c.QuarantineDir = cmp.Or(c.QuarantineDir, filepath.Join(c.RootDir, "orphan-reaper"))
+	if c.RootDir == "" {
+		c.RootDir, c.origins["root_dir"] = running, auto
+	}
+	if c.QuarantineDir == "" {
+		c.QuarantineDir, c.origins["quarantine_dir"] = filepath.Join(c.RootDir, "orphan-reaper"), auto
+	}
 	return c.check(c.RootDir)
 }
 

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -165,7 +166,7 @@ func TestWords(t *testing.T) {
 // TestSettle: the quarantine is in the kubelet's root directory, and is checked against the one that runs.
 func TestSettle(t *testing.T) {
 	c, _, err := load(t, "")
-	if err != nil || c.Settle("/data/kubelet") != nil || c.QuarantineDir != "/data/kubelet/orphan-reaper" {
+	if err != nil || c.Settle("/data/kubelet") != nil || c.QuarantineDir != "/data/kubelet/orphan-reaper" || c.Origin("root_dir") != auto {
 		t.Errorf("%+v, %v", c, err)
 	}
 	if c, _, err = load(t, "quarantine_dir: /data/kubelet/pods/q\n"); err != nil || c.Settle("/data/kubelet") == nil {
@@ -260,4 +261,26 @@ func FuzzFile(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestPackagedFile: the package's file loads, sets nothing but the mode, and has each other setting with its default.
+func TestPackagedFile(t *testing.T) {
+	text, err := os.ReadFile("../../../../packaging/next/config.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, file, err := load(t, string(text))
+	if err != nil || c.Mode != "enforce" {
+		t.Fatalf("mode %+v, %v", c, err)
+	}
+	packaged := c.Settings
+	all := regexp.MustCompile(`(?m)^#([a-z_]+: )`).ReplaceAllString(string(text), "$1")
+	if c, file, err = load(t, all); err != nil || !reflect.DeepEqual(c.Settings, packaged) {
+		t.Errorf("%+v, %v: want %+v", c, err, packaged)
+	}
+	for _, s := range Table {
+		if !strings.HasPrefix(c.Origin(s.Key), file+":") {
+			t.Errorf("%s is not in the file", s.Key)
+		}
+	}
 }
