@@ -52,13 +52,16 @@ type Explanation struct {
 	Entries []judge.JudgedEntry `json:"entries,omitempty"` // in quarantine
 	History []judge.Event       `json:"history,omitempty"` // what the ledger has about the pod
 	Daemon  int                 `json:"daemon,omitempty"`  // see Status
+	At      judge.Instant       `json:"at"`
 }
 
 // Explain returns what the status has about one pod.
 func (s *Status) Explain(uid parsers.PodUID, history []judge.Event) Explanation {
-	e := Explanation{History: history, Daemon: s.Daemon}
-	e.PodStatus, _ = s.Pod(uid)
-	e.UID = uid
+	e := Explanation{History: history, Daemon: s.Daemon, At: s.At}
+	var found bool
+	if e.PodStatus, found = s.Pod(uid); !found {
+		e.UID, e.Present = uid, judge.No
+	}
 	for _, entry := range s.Quarantine {
 		if entry.UID == uid {
 			e.Entries = append(e.Entries, entry)

@@ -1,0 +1,162 @@
+package show
+
+import (
+	"cmp"
+	"io"
+	"slices"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/judge"
+	"github.com/orphan-reaper/orphan-reaper/reaper/loop"
+	"github.com/orphan-reaper/orphan-reaper/reaper/next/audit"
+)
+
+var phases = map[judge.Phase]string{
+	judge.Moving:      "being moved",
+	judge.Quarantined: "being confirmed",
+	judge.Restoring:   "being restored",
+	judge.Cleaning:    "being cleaned",
+	judge.Retained:    "retained",
+	judge.Purging:     "being purged",
+	judge.InConflict:  "in conflict",
+}
+
+// QuarantineList prints what lies in quarantine, what becomes of it, and what the operator does.
+func QuarantineList(w io.Writer, s loop.Status) error {
+	p := &page{now: s.At.Wall}
+	if s.Breaker != nil {
+		p.para("", "The circuit breaker is open since %s: %s", p.ago(s.Breaker.At.Wall), audit.Text(*s.Breaker))
+	}
+	if len(s.Quarantine) == 0 {
+		p.para("", "Nothing is in quarantine.")
+		return p.writeTo(w)
+	}
+	entries := slices.Clone(s.Quarantine)
+	slices.SortStableFunc(entries, func(a, b judge.JudgedEntry) int { return cmp.Compare(order(a.Verdict), order(b.Verdict)) })
+	uids := shortUIDs(&s)
+	rows := [][]string{{"UID", "POD", "STATE", "MOVED", "LEFT", "WHY"}}
+	for i := range entries[:min(len(entries), mostRows)] {
+		e := &entries[i]
+		rows = append(rows, []string{
+			uids[e.UID], short(name(e.Namespace, e.PodName), 18), phases[e.Phase], p.ago(e.MovedAt.Wall), leftSize(e), p.whyEntry(e),
+		})
+	}
+	p.table(rows)
+	if more := len(entries) - mostRows; more > 0 {
+		p.para("  ", "… and %d more: -o json has all of them", more)
+	}
+	p.WriteString("\n")
+	p.entryAdvice(entries)
+	p.unread(&s)
+	return p.writeTo(w)
+}
+
+// entryAdvice writes the advice for entries, the same once, with the commands of the first ones.
+func (p *page) entryAdvice(entries []judge.JudgedEntry) {
+	done := map[string]int{}
+	for _, e := range entries {
+		if e.Advice == nil {
+			continue
+		}
+		if done[e.Advice.Do]++; done[e.Advice.Do] == 1 {
+			p.advice("", e.Advice)
+		}
+	}
+}
+
+// whyEntry returns the reasons of an entry, and when its time ends.
+func (p *page) whyEntry(e *judge.JudgedEntry) string {
+	text := ""
+	for i, r := range e.Reasons {
+		if i > 0 {
+			text += ", "
+		}
+		text += string(r.Reason)
+	}
+	if !e.Next.IsZero() {
+		text += " ends " + p.ago(e.Next)
+	}
+	if e.Operator {
+		text += " *"
+	}
+	return text
+}
+
+// leftSize returns the size of what is left of an entry, "-" before the first clean has counted it.
+func leftSize(e *judge.JudgedEntry) string {
+	if e.ConfirmedAt == (judge.Instant{}) {
+		return "-"
+	}
+	bytes, partial := sumOf(e)
+	if partial {
+		return ">" + size(bytes)
+	}
+	return size(bytes)
+}
+
+// left describes what is left of an entry.
+func left(e *judge.JudgedEntry) string {
+	if e.ConfirmedAt == (judge.Instant{}) {
+		return "everything, not counted yet"
+	}
+	return leftSize(e)
+}
+
+func sumOf(e *judge.JudgedEntry) (bytes int64, partial bool) {
+	for _, r := range e.Left {
+		bytes, partial = bytes+r.Bytes, partial || r.Partial
+	}
+	return bytes, partial
+}
+
+// Done prints what an operator's order has done: restore, purge.
+func Done(w io.Writer, events []judge.Event) error {
+	p := &page{}
+	for _, e := range events {
+		if text := audit.Text(e); text != "" {
+			p.para("", "%s", text)
+		}
+	}
+	return p.writeTo(w)
+}
+
+// Resume prints what `quarantine resume` has done.
+func Resume(w io.Writer, was bool) error {
+	p := &page{}
+	if was {
+		p.para("", "The circuit breaker is closed. Dead pods are moved and removed again.")
+	} else {
+		p.para("", "The circuit breaker was not open. Nothing was changed.")
+	}
+	return p.writeTo(w)
+}
+
+// Unmount prints the mounts that `unmount` has found in a dead pod, and what it has done with them.
+func Unmount(w io.Writer, u loop.Unmounting) error {
+	p := &page{}
+	tried := slices.ContainsFunc(u.Mounts, func(m loop.Mount) bool { return m.Result != "" })
+	if !tried {
+		p.WriteString("Pod " + string(u.Pod.UID) + "  " + name(u.Pod.Namespace, u.Pod.PodName) + "\n")
+		p.para("", "It is dead. Mounted in it, in the order in which it is unmounted:")
+	}
+	for _, m := range u.Mounts {
+		what := safe(m.Path) + " (" + safe(m.Type) + ", " + safe(m.Source) + ")"
+		switch {
+		case m.Keeps != "":
+			p.item("  - ", "%s stays: %s", what, safe(m.Keeps))
+		case m.Result == "" && tried:
+			p.item("  - ", "%s was not tried", what)
+		case m.Result == "":
+			p.item("  - ", "%s", what)
+		case m.Result == judge.Done:
+			p.item("  - ", "unmounted %s", what)
+		case m.Err != "":
+			p.item("  - ", "%s", safe(m.Err))
+		default:
+			p.item("  - ", "%s: %s", what, m.Result)
+		}
+	}
+	if u.Stopped != "" {
+		p.para("", "The rest was not tried: %s", safe(u.Stopped))
+	}
+	return p.writeTo(w)
+}
