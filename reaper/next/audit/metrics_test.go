@@ -48,7 +48,7 @@ func everything() loop.Status {
 			{Entry: judge.Entry{Phase: judge.InConflict, Left: []judge.Residue{{Class: content.Data, Tally: judge.Tally{Bytes: 11}}}}},
 		},
 		CNI: &loop.CNIStatus{
-			Files: 10, Bytes: 4096, Stale: 1, Waiting: 2, Unknown: 3,
+			Files: 15, Bytes: 4096, Stale: 1, Waiting: 2, Unknown: 3, Others: 5,
 			Networks: []loop.CNINetwork{
 				{Name: "cbr0", Used: 250, Stale: 3, Waiting: 4, Size: 254, Full: true},
 				{Name: "a\"b\\c\nd\xff", Used: 2},
@@ -88,7 +88,7 @@ func TestMetrics(t *testing.T) {
 		"quarantine_entries quarantined": 1, "quarantine_entries retained": 1, "quarantine_entries conflict": 1,
 		"quarantine_bytes data": 111, "quarantine_bytes ephemeral": 7, "events_total removed": 2, "events_total failed": 1,
 		"removed_bytes_total projected": 300, "removed_bytes_total data": 0,
-		"cni_files live": 4, "cni_files stale": 1, "cni_files waiting": 2, "cni_files unknown": 3, "cni_bytes": 4096, "cni_removed_files_total": 9,
+		"cni_files live": 4, "cni_files stale": 1, "cni_files waiting": 2, "cni_files unknown": 3, "cni_files others": 5, "cni_bytes": 4096, "cni_removed_files_total": 9,
 		"cni_addresses cbr0 used": 250, "cni_addresses cbr0 size": 254, "cni_addresses cbr0 stale": 3, "cni_network_full cbr0": 1,
 		`cni_addresses a"b\c\nd\xff used`: 2, "log_lines_total": 2, "last_report_timestamp_seconds": float64(noon.Unix() - 60),
 	} {

@@ -57,7 +57,7 @@ var MetricTable = [...]Metric{
 	},
 	{
 		"stopped", gauge, "reason", "1 for the reason why nothing may be moved or removed now.",
-		"The reasons are observe, breaker, stuck, no-kubelet and not-visible. All are 0 while the daemon may act.", stoppedBy,
+		"The reasons are observe, breaker, cannot-move, stuck, no-kubelet and not-visible. All are 0 while the daemon may act.", stoppedBy,
 	},
 	{
 		"pods", gauge, "state", "Pods at the last scan, by state; a pod may be in several states.",
@@ -87,7 +87,7 @@ var MetricTable = [...]Metric{
 	{
 		"cni_files", gauge, "state", "Files of CNI plugins about sandboxes, by state.",
 		"stale: the next sweep removes it. waiting: its sandbox is gone, and it is not old enough. unknown: it cannot be judged, " +
-			"and is kept. live: all others.", cniFiles,
+			"and is kept. others: of no sandbox of the kubelet, such as Podman's. live: of a sandbox that the runtime lists.", cniFiles,
 	},
 	{"cni_bytes", gauge, "", "Bytes of these files.", "", cniBytes},
 	{"cni_removed_files_total", counter, "", "Stale CNI files that were removed.", "", cniRemovedFiles},
@@ -130,7 +130,7 @@ func problems(v view, emit emit) { emit(float64(len(v.Problems))) }
 func breakerOpen(v view, emit emit) { emit(flag(v.Breaker != nil)) }
 
 func stoppedBy(v view, emit emit) {
-	for _, r := range []judge.ReasonName{judge.ModeObserve, judge.BreakerOpen, judge.Stuck, judge.NoKubelet, judge.NotVisible} {
+	for _, r := range []judge.ReasonName{judge.ModeObserve, judge.BreakerOpen, judge.CannotMove, judge.Stuck, judge.NoKubelet, judge.NotVisible} {
 		emit(flag(v.Stopped != nil && v.Stopped.Reason == r), string(r))
 	}
 }
@@ -216,10 +216,11 @@ func removedBytes(v view, emit emit) {
 
 func cniFiles(v view, emit emit) {
 	if c := v.CNI; c != nil {
-		emit(float64(max(0, c.Files-c.Stale-c.Waiting-c.Unknown)), "live")
+		emit(float64(max(0, c.Files-c.Stale-c.Waiting-c.Unknown-c.Others)), "live")
 		emit(float64(c.Stale), "stale")
 		emit(float64(c.Waiting), "waiting")
 		emit(float64(c.Unknown), "unknown")
+		emit(float64(c.Others), "others")
 	}
 }
 

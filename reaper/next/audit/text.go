@@ -90,11 +90,13 @@ func resumed(judge.Event) string {
 }
 
 func failed(e judge.Event) string {
-	what := "A step"
-	if e.UID != "" {
-		what += " with " + pod(e)
+	switch {
+	case e.UID == "":
+		return "A step failed" + because(e)
+	case e.Lost:
+		return "The quarantined directory of " + pod(e) + " is lost" + because(e)
 	}
-	return what + " failed, and is tried again" + because(e)
+	return "A step with " + pod(e) + " failed" + because(e)
 }
 
 func notMoved(e judge.Event) string    { return "Did not move " + pod(e) + " to quarantine" + because(e) }
