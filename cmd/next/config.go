@@ -6,9 +6,10 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/cmd/next/internal/config"
 )
 
+//go:generate go run -tags=generate .
+
 // newConfigCommand makes config check. load returns the settings of a call.
 func newConfigCommand(load func(*cobra.Command) (*config.Config, error)) *cobra.Command {
-	group := &cobra.Command{Use: "config", Short: "Check the settings"}
 	check := &cobra.Command{
 		Use:   "check",
 		Short: "Check the settings, and print each with its origin",
@@ -25,6 +26,5 @@ error with its line, and exit with 2. Nothing on the node is read or changed.`,
 			return c.Print(cmd.OutOrStdout())
 		},
 	}
-	group.AddCommand(check)
-	return group
+	return newGroup("config", "Check the settings", check)
 }

@@ -72,6 +72,12 @@ orphan-reaper - {{.Root.Short}}
 {{.}}
 ` + "```" + `
 {{end}}{{end}}
+## orphan-reaper completion SHELL
+Print the completion script for bash, fish, powershell or zsh.
+
+## orphan-reaper help COMMAND
+Print the help of a command.
+
 # SETTINGS
 Every command that reads a node has these flags. **orphan-reaper**(5) describes them.
 
@@ -139,7 +145,7 @@ All names begin with ` + "`orphan_reaper_`" + `. A series whose value is not kno
 
 | name | type | labels | meaning |
 | --- | --- | --- | --- |
-{{range .Metrics}}| {{.Name}} | {{kind .Type}} | {{range $i, $l := .Labels}}{{if $i}}, {{end}}{{$l}}{{end}} | {{cell .Help}} {{cell .Meaning}} |
+{{range .Metrics}}| {{.Name}} | {{kind .Type}} | {{.Labels}} | {{cell .Help}} {{cell .Meaning}} |
 {{end}}
 ## Journal records
 

@@ -1,3 +1,5 @@
+//go:build !generate
+
 // Command orphan-reaper removes what is left of dead pods on a Kubernetes node, after their kubelet has reported them, and
 // explains what it removed, what it kept, and why.
 //

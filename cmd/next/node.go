@@ -50,7 +50,7 @@ type opened struct {
 func settings(cmd *cobra.Command) (*config.Config, error) {
 	cfg, err := config.Load(cmd.Flags(), config.DefaultFile)
 	if err != nil {
-		return nil, &failure{codeUsage, err, "`orphan-reaper config check` prints the settings"}
+		return nil, &failure{codeUsage, err, "`orphan-reaper config check --config /dev/null` prints each setting with its default"}
 	}
 	return cfg, nil
 }

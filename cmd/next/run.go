@@ -97,7 +97,7 @@ func within(most time.Duration, f func()) bool {
 // otherRoot returns an error if a kubelet that has started since has another root directory, and none was set: systemd starts
 // the daemon again, which then finds that directory.
 func (n *opened) otherRoot(ctx context.Context, s loop.Status) error {
-	if s.Node.KubeletKnown.Truth != judge.No || n.cfg.Origin("root_dir") != "default" {
+	if s.Node.KubeletKnown.Truth != judge.No || n.cfg.Origin("root_dir") != config.Auto {
 		return nil
 	}
 	if dir, err := node.RunningRootDir(ctx); err == nil && dir != n.cfg.RootDir {

@@ -118,10 +118,10 @@ func Load(flags *pflag.FlagSet, usual string) (*Config, error) {
 // Settle sets root_dir and quarantine_dir where they are auto: running is the root directory of the kubelet that runs.
 func (c *Config) Settle(running string) error {
 	if c.RootDir == "" {
-		c.RootDir, c.origins["root_dir"] = running, auto
+		c.RootDir, c.origins["root_dir"] = running, Auto
 	}
 	if c.QuarantineDir == "" {
-		c.QuarantineDir, c.origins["quarantine_dir"] = filepath.Join(c.RootDir, "orphan-reaper"), auto
+		c.QuarantineDir, c.origins["quarantine_dir"] = filepath.Join(c.RootDir, "orphan-reaper"), Auto
 	}
 	return c.check(c.RootDir)
 }
@@ -133,7 +133,14 @@ func (c *Config) check(root string) error {
 	pods := filepath.Join(root, "pods")
 	var errs []error
 	add := func(key, format string, args ...any) {
-		errs = append(errs, fmt.Errorf("%s: %s: %w", c.Origin(key), key, fmt.Errorf(format, args...)))
+		at := key
+		if origin, ok := c.origins[key]; ok {
+			at = origin
+			if !strings.HasPrefix(origin, "--") {
+				at += ": " + key
+			}
+		}
+		errs = append(errs, fmt.Errorf("%s: %w", at, fmt.Errorf(format, args...)))
 	}
 	if within(quarantine, pods) || within(pods, quarantine) {
 		add("quarantine_dir", "%s and the pods directory %s are inside one another", quarantine, pods)

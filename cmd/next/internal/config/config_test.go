@@ -98,7 +98,7 @@ func TestWrongFlag(t *testing.T) {
 		{"unknown flag: --hodl", []string{"--hodl", "1m"}},
 		{"--log-files", []string{"--log-files", "/a", "--log-files", "auto"}},
 		{"--state-dir", []string{"--state-dir", "state"}},
-		{"--quarantine-dir: quarantine_dir: /k/pods", []string{"--root-dir", "/k", "--quarantine-dir", "/k/pods"}},
+		{"--quarantine-dir: /k/pods", []string{"--root-dir", "/k", "--quarantine-dir", "/k/pods"}},
 		{"/nonexistent", []string{"--config", "/nonexistent"}},
 		{"cannot read", []string{"--config", ""}},
 	} {
@@ -166,7 +166,7 @@ func TestWords(t *testing.T) {
 // TestSettle: the quarantine is in the kubelet's root directory, and is checked against the one that runs.
 func TestSettle(t *testing.T) {
 	c, _, err := load(t, "")
-	if err != nil || c.Settle("/data/kubelet") != nil || c.QuarantineDir != "/data/kubelet/orphan-reaper" || c.Origin("root_dir") != auto {
+	if err != nil || c.Settle("/data/kubelet") != nil || c.QuarantineDir != "/data/kubelet/orphan-reaper" || c.Origin("root_dir") != Auto {
 		t.Errorf("%+v, %v", c, err)
 	}
 	if c, _, err = load(t, "quarantine_dir: /data/kubelet/pods/q\n"); err != nil || c.Settle("/data/kubelet") == nil {

@@ -110,7 +110,7 @@ type Setting struct {
 
 // Words that stand for a value.
 const (
-	auto = "auto" // the program finds the value
+	Auto = "auto" // the program finds the value
 	None = "none" // there is no value
 )
 
@@ -122,7 +122,7 @@ var Table = func() (all []Setting) {
 			Words: strings.Fields(f.Tag.Get("words")), List: f.Type.Kind() == reflect.Slice, Reload: f.Tag.Get("reload") != "", index: f.Index[0],
 		}
 		s.Flag = strings.ReplaceAll(s.Key, "_", "-")
-		if s.Default == auto || s.Default == None {
+		if s.Default == Auto || s.Default == None {
 			s.Words = append(s.Words, s.Default)
 		}
 		all = append(all, s)
