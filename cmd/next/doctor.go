@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/orphan-reaper/orphan-reaper/cmd/next/internal/show"
 	"github.com/orphan-reaper/orphan-reaper/reaper/loop"
 )
 
@@ -25,7 +26,7 @@ operator does, with the commands.`,
 			if err != nil {
 				return err
 			}
-			if err := a.print(s, func(w io.Writer) error { return showDoctor(w, s) }); err != nil {
+			if err := a.print(s, func(w io.Writer) error { return show.Doctor(w, s) }); err != nil {
 				return err
 			}
 			return needs(s.Operator)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/orphan-reaper/orphan-reaper/cmd/next/internal/show"
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/loop"
 )
@@ -49,7 +50,7 @@ func (a *app) explain(cmd *cobra.Command, arg string) error {
 		return err
 	}
 	e := s.Explain(uid, history)
-	if err := a.print(e, func(w io.Writer) error { return showExplain(w, s, e) }); err != nil {
+	if err := a.print(e, func(w io.Writer) error { return show.Explain(w, e) }); err != nil {
 		return err
 	}
 	return needs(e.Operator)

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/orphan-reaper/orphan-reaper/cmd/next/internal/show"
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/judge"
 	"github.com/orphan-reaper/orphan-reaper/reaper/loop"
@@ -29,7 +30,7 @@ func (a *app) order(cmd *cobra.Command, args []string, do func(*opened, []parser
 	}
 	events, err := do(n, uids)
 	if len(events) > 0 {
-		err = errors.Join(err, a.print(events, func(w io.Writer) error { return showEvents(w, events) }))
+		err = errors.Join(err, a.print(events, func(w io.Writer) error { return show.Done(w, events) }))
 	}
 	if _, refused := errors.AsType[*loop.RefusedError](err); refused {
 		return &failure{codeFailed, err, hint}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/parsers/report"
+	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 )
 
 func newParseCommand(a *app) *cobra.Command {
@@ -77,7 +78,7 @@ func (a *app) parseFile(name string, named bool, out *bufio.Writer, unread *int)
 		}
 		p := parsed{
 			Line: found.Number, UID: found.UID, Kind: found.Kind.String(), Reason: found.Reason, PID: found.PID,
-			Releases: found.Strict && found.Kind == report.Removal, Words: found.Words,
+			Releases: found.Strict && found.Kind == report.Removal, Words: bounded.Text(found.Words),
 		}
 		if named {
 			p.File = name

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/orphan-reaper/orphan-reaper/cmd/next/internal/show"
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/judge"
 	"github.com/orphan-reaper/orphan-reaper/reaper/loop"
@@ -30,7 +31,7 @@ func newListCommand(a *app) *cobra.Command {
 				return err
 			}
 			s.Pods, s.Daemon = nil, n.runner()
-			if err := a.print(s, func(w io.Writer) error { return showQuarantine(w, s) }); err != nil {
+			if err := a.print(s, func(w io.Writer) error { return show.QuarantineList(w, s) }); err != nil {
 				return err
 			}
 			return needs(s.Operator)
@@ -93,7 +94,7 @@ func newResumeCommand(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.print(map[string]bool{"was_open": was}, func(w io.Writer) error { return showResumed(w, was) })
+			return a.print(map[string]bool{"was_open": was}, func(w io.Writer) error { return show.Resume(w, was) })
 		},
 	}
 	a.addOutput(cmd)

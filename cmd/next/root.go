@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -17,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/next/internal/config"
+	"github.com/orphan-reaper/orphan-reaper/cmd/next/internal/show"
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 )
 
@@ -152,9 +152,7 @@ func (a *app) print(v any, text func(io.Writer) error) error {
 	if a.format != "json" {
 		return text(a.out)
 	}
-	e := json.NewEncoder(a.out)
-	e.SetIndent("", "  ")
-	return e.Encode(v)
+	return show.JSON(a.out, v)
 }
 
 // exit prints an error with its hint, and returns the exit code.

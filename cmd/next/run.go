@@ -20,6 +20,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/judge"
 	"github.com/orphan-reaper/orphan-reaper/reaper/loop"
 	"github.com/orphan-reaper/orphan-reaper/reaper/next/audit"
+	"github.com/orphan-reaper/orphan-reaper/reaper/next/fleet"
 	"github.com/orphan-reaper/orphan-reaper/reaper/node"
 )
 
@@ -50,8 +51,13 @@ func (a *app) daemon(cmd *cobra.Command) error {
 	n.metrics.Changed = file.Changed
 	edges.Go(func() { file.Run(ctx) })
 	edges.Go(func() { n.watchdog(ctx) })
-	n.Reload = n.reloads(ctx, cmd, level)
-	n.Ended = func(_ uint64, s loop.Status, err error) {
+	server, err := n.serve(ctx, &edges)
+	if err != nil {
+		return err
+	}
+	n.Reload = n.reloads(ctx, cmd, level, server.Reload)
+	n.Ended = func(pass uint64, s loop.Status, err error) {
+		server.Ended(pass, s, err)
 		if err != nil {
 			n.Log.Error("cannot scan; trying again", slog.Any("error", err))
 			return
@@ -77,6 +83,35 @@ func (a *app) daemon(cmd *cobra.Command) error {
 		return cause
 	}
 	return nil
+}
+
+// serve answers HTTP at the addresses of the settings.
+func (n *opened) serve(ctx context.Context, edges *sync.WaitGroup) (*fleet.Server, error) {
+	name, err := os.Hostname()
+	if err != nil {
+		return nil, err
+	}
+	n.Asks = make(chan struct{}, 1)
+	server := &fleet.Server{
+		Node: name, Version: version(), Start: n.Clock.Now().Wall, Settings: n.Settings, WebConfigFile: n.cfg.WebConfigFile,
+		Metrics: n.metrics.Registry(), Ask: n.Ask, Clock: n.Clock, Log: n.Log,
+		Alive: func() error {
+			if path := n.Stuck(); path != "" {
+				return errors.New("a call that changes the disk has not returned: " + path)
+			}
+			return nil
+		},
+	}
+	var all []fleet.Listen
+	for _, address := range n.cfg.WebListenAddress {
+		listen, err := fleet.ParseListen(address)
+		if err != nil {
+			return nil, &failure{codeUsage, err, ""}
+		}
+		all = append(all, listen)
+	}
+	edges.Go(func() { server.Serve(ctx, all) })
+	return server, nil
 }
 
 // within reports whether f returns within the time.
@@ -109,9 +144,6 @@ func (n *opened) otherRoot(ctx context.Context, s loop.Status) error {
 // notify sends a message to systemd (sd_notify(3)), if it runs.
 func notify(text string) { _, _ = daemon.SdNotify(false, text) }
 
-// stuckAfter is how long a changing call may take until systemd's watchdog gets no more messages.
-const stuckAfter = 2 * time.Minute
-
 // watchdog sends systemd its watchdog messages as long as no changing call hangs.
 func (n *opened) watchdog(ctx context.Context) {
 	every, err := daemon.SdWatchdogEnabled(false)
@@ -125,7 +157,7 @@ func (n *opened) watchdog(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			if path, since := n.disk.Stuck(); path == "" || since < stuckAfter {
+			if n.Stuck() == "" {
 				notify(daemon.SdNotifyWatchdog)
 			}
 		}
@@ -133,7 +165,7 @@ func (n *opened) watchdog(ctx context.Context) {
 }
 
 // reloads reads the configuration again at each SIGHUP, and delivers its settings. A wrong one changes nothing.
-func (n *opened) reloads(ctx context.Context, cmd *cobra.Command, level *slog.LevelVar) <-chan judge.Settings {
+func (n *opened) reloads(ctx context.Context, cmd *cobra.Command, level *slog.LevelVar, more func(judge.Settings)) <-chan judge.Settings {
 	hup := make(chan os.Signal, 1)
 	signal.Notify(hup, syscall.SIGHUP)
 	out := make(chan judge.Settings)
@@ -152,6 +184,7 @@ func (n *opened) reloads(ctx context.Context, cmd *cobra.Command, level *slog.Le
 			n.Log.WarnContext(ctx, "some settings change only with a restart", slog.Any("settings", keys))
 		}
 		level.Set(next.LogLevel)
+		more(next.Judge())
 		select {
 		case out <- next.Judge():
 			n.Log.InfoContext(ctx, "the configuration was read again", slog.String("mode", next.Mode))

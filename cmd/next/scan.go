@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/orphan-reaper/orphan-reaper/cmd/next/internal/show"
 	"github.com/orphan-reaper/orphan-reaper/reaper/judge"
 	"github.com/orphan-reaper/orphan-reaper/reaper/loop"
 )
@@ -15,7 +16,7 @@ func newScanCommand(a *app) *cobra.Command {
 		Long: `Scan the node once, listen to the kubelet's log for up to five seconds, and show
 every pod directory with its verdict and the reasons. A pod that only waits for
 the hold is "wait": the daemon moves it a minute after its first good scan.`,
-		RunE: func(cmd *cobra.Command, args []string) error { return a.scan(cmd, args, false, showScan) },
+		RunE: func(cmd *cobra.Command, args []string) error { return a.scan(cmd, args, false, show.Scan) },
 	}
 	a.addOutput(cmd)
 	return cmd

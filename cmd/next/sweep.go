@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/orphan-reaper/orphan-reaper/cmd/next/internal/show"
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/judge"
 	"github.com/orphan-reaper/orphan-reaper/reaper/loop"
@@ -23,7 +24,7 @@ and obeys no mode. A pod that an operator has restored is judged again if it is
 named. Beside a running daemon only --no-wait is possible.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if dryRun {
-				return a.scan(cmd, args, true, showScan)
+				return a.scan(cmd, args, true, show.Scan)
 			}
 			return a.sweep(cmd, args, noWait)
 		},
@@ -57,9 +58,11 @@ func (a *app) sweep(cmd *cobra.Command, args []string, noWait bool) error {
 			n.sources.follow(ctx, s.Node, false)
 		}
 	}
-	s, err := n.Sweep(ctx, opt, func(s loop.Status, wait time.Duration) { showProgress(a.stderr, s, wait) })
+	s, err := n.Sweep(ctx, opt, func(s loop.Status, wait time.Duration) {
+		_ = show.Progress(a.stderr, s, wait) // nobody may read it
+	})
 	s.Problems = append(s.Problems, n.sources.problems()...)
-	if printErr := a.print(brief(s), func(w io.Writer) error { return showSweep(w, s) }); err == nil {
+	if printErr := a.print(brief(s), func(w io.Writer) error { return show.Sweep(w, s) }); err == nil {
 		err = printErr
 	}
 	if err != nil {

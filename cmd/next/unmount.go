@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/orphan-reaper/orphan-reaper/cmd/next/internal/show"
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/judge"
 	"github.com/orphan-reaper/orphan-reaper/reaper/loop"
@@ -65,7 +66,7 @@ func (a *app) unmount(cmd *cobra.Command, args []string, dryRun, yes bool) error
 		case !a.terminal():
 			return usagef("say --yes", "nobody can be asked here")
 		}
-		if err := showUnmount(a.stderr, u); err != nil {
+		if err := show.Unmount(a.stderr, u); err != nil {
 			return err
 		}
 		return a.ask(fmt.Sprintf("Unmount these %d?", len(u.Mounts)), "unmount")
@@ -77,7 +78,7 @@ func (a *app) unmount(cmd *cobra.Command, args []string, dryRun, yes bool) error
 	if err != nil && !errors.Is(err, errDryRun) {
 		return err
 	}
-	if err := a.print(u, func(w io.Writer) error { return showUnmount(w, u) }); err != nil {
+	if err := a.print(u, func(w io.Writer) error { return show.Unmount(w, u) }); err != nil {
 		return err
 	}
 	return needs(!dryRun && !u.Done())
