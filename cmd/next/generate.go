@@ -95,7 +95,7 @@ func generate() error {
 		"kind":   kind,
 		"indent": func(s string) string { return "    " + strings.ReplaceAll(s, "\n", "\n    ") },
 	}
-	var errs []error
+	errs := []error{os.WriteFile(packaging+"orphan-reaper.catalog", []byte(audit.Catalog()), 0o644)}
 	for name, text := range map[string]string{
 		packaging + "config.yaml": configTemplate, packaging + "orphan-reaper.8": commandsTemplate, packaging + "orphan-reaper.5": settingsTemplate,
 		reference: referenceTemplate,

@@ -5,8 +5,6 @@ import (
 	"strings"
 )
 
-//go:generate go run ./gen ../../../packaging/next/orphan-reaper.catalog
-
 // Catalog returns the message catalog, which journalctl -x shows: https://systemd.io/CATALOG.
 func Catalog() string {
 	var b strings.Builder

@@ -15,7 +15,7 @@ type Record struct {
 	Subject  string // one line
 	Meaning  string // what has happened
 	Do       string // what the operator does; "" if there is nothing to do
-	Run      string // the command for that, or several, with UID for the pod's
+	Run      string // the command for that, which ends Do, with UID for the pod's
 	// Pod is true if every event of the kind has a pod: its catalog entry names it.
 	Pod  bool
 	text func(e judge.Event) string
@@ -54,7 +54,7 @@ var Records = [...]Record{
 		Kind: judge.EventKept, ID: "339b54063c7440b49d03bfee4892a028", Priority: journal.PriWarning, Pod: true, text: kept,
 		Subject: "A pod needs an operator",
 		Meaning: "The pod is kept for a reason that does not end by itself. There is one record for each change of the reasons.",
-		Do:      "See each reason and what ends it.",
+		Do:      "See each reason and what ends it:",
 		Run:     "orphan-reaper explain UID",
 	},
 	{
@@ -62,15 +62,15 @@ var Records = [...]Record{
 		Subject: "A living pod has another directory than the quarantined one",
 		Meaning: "The pod is alive, and its directory could not be restored, since the kubelet has made another one that is in use. Nothing " +
 			"was removed from either.",
-		Do:  "Have the pod use the quarantined directory again, or remove that.",
-		Run: "orphan-reaper quarantine restore UID --replace, or orphan-reaper quarantine purge UID",
+		Do:  "Remove the quarantined directory with `orphan-reaper quarantine purge UID`, or have the pod use it again:",
+		Run: "orphan-reaper quarantine restore UID --replace",
 	},
 	{
 		Kind: judge.EventBreaker, ID: "27b37300a2464af08cb59b3f7cbe4565", Priority: journal.PriCrit, text: breaker,
 		Subject: "The circuit breaker opened: a quarantined pod is alive",
 		Meaning: "Everything had shown that the pod was dead, and then it showed that it is alive. Its directory is restored with all that " +
 			"was in it. Until an operator closes the circuit breaker, nothing on this node is moved or removed.",
-		Do:  "Find the cause in the logs of the kubelet and the runtime of that time. Then close the circuit breaker.",
+		Do:  "Find the cause in the logs of the kubelet and the runtime of that time. Then close the circuit breaker:",
 		Run: "orphan-reaper quarantine resume",
 	},
 	{

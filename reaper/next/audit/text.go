@@ -51,7 +51,7 @@ func Undo(e judge.Event) string {
 const maxName = 300
 
 func quarantined(e judge.Event) string {
-	return "Moved " + pod(e) + " to quarantine" + because(e)
+	return "Moved " + pod(e) + ", which the kubelet reported as an orphan, to quarantine" + because(e)
 }
 
 func cleaned(e judge.Event) string {
@@ -62,7 +62,7 @@ func removed(e judge.Event) string {
 	if len(e.Taken) == 0 {
 		return "Nothing is left of " + pod(e) + because(e)
 	}
-	return "Removed the rest of " + pod(e) + ": " + taken(e) + because(e)
+	return "Removed what was left of " + pod(e) + ": " + taken(e) + because(e)
 }
 
 func restored(e judge.Event) string {
@@ -103,7 +103,7 @@ func notMoved(e judge.Event) string    { return "Did not move " + pod(e) + " to 
 func notRestored(e judge.Event) string { return "Cannot restore " + pod(e) + because(e) }
 
 func released(e judge.Event) string {
-	return "The restore of " + pod(e) + " keeps it no longer: it is judged like every pod" + because(e)
+	return "Stopped keeping " + pod(e) + ", which was restored: it is judged like every other pod" + because(e)
 }
 
 func unmounted(e judge.Event) string {
