@@ -187,7 +187,9 @@ func TestRunningKubelet(t *testing.T) {
 // chrooted starts a command in another root directory.
 func chrooted(t *testing.T, root string, command ...string) int {
 	t.Helper()
-	return started(t, exec.Command("chroot", append([]string{root}, command...)...))
+	cmd := exec.Command("chroot", append([]string{root}, command...)...)
+	cmd.Env = append(os.Environ(), kubeletEnv+"=1")
+	return started(t, cmd)
 }
 
 // TestKubeletInChroot: a kubelet's root directory is a path in its own root.

@@ -16,16 +16,25 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/judge"
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
+	"github.com/orphan-reaper/orphan-reaper/testdata/node/nodetest"
+	"github.com/orphan-reaper/orphan-reaper/testdata/node/program"
 )
 
 var must = testkit.Must
 
-// TestMain runs the tests in PID and mount namespaces of their own. As a program named kubelet this binary is one, which ends
-// with its input.
+// kubeletEnv makes this test binary a kubelet, which does nothing and ends with its input.
+const kubeletEnv = "ORPHAN_REAPER_TEST_KUBELET"
+
+// TestMain runs the tests in PID and mount namespaces of their own.
 func TestMain(m *testing.M) {
-	if filepath.Base(os.Args[0]) == "kubelet" {
+	if os.Getenv(kubeletEnv) != "" {
 		fmt.Println("ready")
 		_, _ = io.Copy(io.Discard, os.Stdin)
+		return
+	}
+	nodetest.Main(program.Main)
+	if os.Getenv(wholeEnv) != "" {
+		printWhole()
 		return
 	}
 	if text := os.Getenv(seesEnv); text != "" {
@@ -108,7 +117,7 @@ func (n *testNode) kubelet(stderr *os.File, args ...string) int {
 	link := filepath.Join(n.t.TempDir(), "kubelet")
 	must(n.t, os.Symlink(self, link))
 	cmd := exec.Command(link, args...)
-	cmd.Stderr = stderr
+	cmd.Stderr, cmd.Env = stderr, append(os.Environ(), kubeletEnv+"=1")
 	return started(n.t, cmd)
 }
 
