@@ -11,12 +11,13 @@ import (
 
 // Dir is a handle of a directory, or of a file of any type that Handle opened. A nil Dir is valid: Close does nothing.
 type Dir struct {
-	fd   int
-	open *Opener
+	fd     int
+	open   *Opener
+	listed bool // a listing may have begun
 }
 
 // At returns a Dir for an open directory. Close closes the descriptor.
-func (o *Opener) At(fd int) *Dir { return &Dir{fd, o} }
+func (o *Opener) At(fd int) *Dir { return &Dir{fd: fd, open: o, listed: true} }
 
 // Open returns an O_PATH handle of the directory at a path that no pod controls, such as the administrator's. It follows
 // links.
@@ -58,7 +59,7 @@ func (d *Dir) step(name string, flags int) (*Dir, error) {
 	if err != nil {
 		return nil, err
 	}
-	return d.open.At(fd), nil
+	return &Dir{fd: fd, open: d.open}, nil
 }
 
 // Cross is Step for a directory that may be a mount point. It follows no link.
@@ -67,7 +68,7 @@ func (d *Dir) Cross(name string) (*Dir, error) {
 	if err != nil {
 		return nil, err
 	}
-	return d.open.At(fd), nil
+	return &Dir{fd: fd, open: d.open}, nil
 }
 
 // Identify returns the identity of the directory name. EXDEV: it is a mount point. ENOTDIR, ELOOP: it is not a directory.
@@ -90,6 +91,16 @@ func (d *Dir) StatName(name string) (unix.Statx_t, error) {
 		return unix.Statx_t{}, unix.ENOENT
 	}
 	return statx(d.FD(), name, 0)
+}
+
+// StatIn returns the status of a name in the directory dir of d, whose status is st, without a handle of dir. It returns
+// false if dir is no directory, or if it is a mount point or that is not known: then only a step may go on.
+func (d *Dir) StatIn(dir, name string, st *unix.Statx_t) (in unix.Statx_t, ok bool, err error) {
+	if !IsDir(st) || st.Attributes_mask&unix.STATX_ATTR_MOUNT_ROOT == 0 || st.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0 {
+		return in, false, nil
+	}
+	in, err = statx(d.FD(), dir+"/"+name, 0)
+	return in, true, err
 }
 
 // ID returns the identity of the directory.
@@ -152,6 +163,10 @@ func (d *Dir) Within(dir judge.FileID) (bool, error) {
 
 // Rewind makes the next listing start at the first entry.
 func (d *Dir) Rewind() error {
+	if !d.listed {
+		d.listed = true
+		return nil
+	}
 	_, err := unix.Seek(d.FD(), 0, 0)
 	return err
 }

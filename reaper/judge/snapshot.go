@@ -74,7 +74,6 @@ type Kubelet struct {
 	// Logs are the regular files that its fd 1 and 2 lead to, and RKE2's kubelet.log.
 	Logs    []LogFile `json:"logs,omitempty"`
 	JSON    Truth     `json:"json"` // does it log in JSON (--logging-format)? Unknown: the first own line decides
-	Version string    `json:"version,omitempty"`
 	// Verbosity is the -v of its command line. What /debug/flags/v has set since cannot be read.
 	Verbosity int `json:"verbosity"`
 }

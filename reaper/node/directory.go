@@ -88,13 +88,13 @@ func (s *Scanner) readDirectories(ctx context.Context, names []string, entries p
 		if err := ctx.Err(); err != nil {
 			return found, fmt.Errorf("cannot read the pods' directories in time: %w", err)
 		}
-		found[name] = readDirectory(pods, fdpath.DevOf(&st), name, entries[parsers.PodUID(name)])
+		found[name] = s.readDirectory(pods, fdpath.DevOf(&st), name, entries[parsers.PodUID(name)])
 	}
 	return found, nil
 }
 
 // readDirectory reads one entry of the pods directory, which lies on the device dev.
-func readDirectory(pods *fdpath.Dir, dev uint64, name string, quarantined bool) directory {
+func (s *Scanner) readDirectory(pods *fdpath.Dir, dev uint64, name string, quarantined bool) directory {
 	d := directory{present: judge.Yes, fact: judge.Fact{Truth: judge.No}}
 	at, err := pods.Step(name)
 	switch {
@@ -124,7 +124,7 @@ func readDirectory(pods *fdpath.Dir, dev uint64, name string, quarantined bool) 
 	if quarantined {
 		d.only = skeletonOnly(at, nil)
 	}
-	d.host = hostName(at)
+	d.host = s.hostName(d.id, at)
 	return d
 }
 
@@ -198,7 +198,14 @@ func (k *skeletonReader) plugin(volumes *fdpath.Dir, plugin string) error {
 		if k.written(&st); plugin != csiPlugin || !fdpath.IsDir(&st) {
 			return nil
 		}
-		volume, err := dir.Step(name)
+		in, ok, err := dir.StatIn(name, content.VolData, &st)
+		if ok {
+			if err == nil {
+				k.written(&in)
+			}
+			return ignoreGone(err)
+		}
+		volume, err := dir.Step(name)   // before Linux 5.8, and at a mount point
 		if errors.Is(err, unix.EXDEV) { // a driver has mounted on the volume itself: the mounts keep the pod
 			return nil
 		}
@@ -294,8 +301,24 @@ func skeletonFile(path []string) bool {
 	return len(path) == 4 && path[1] == csiPlugin && path[3] == content.VolData
 }
 
-// hostName returns the pod's host name: the last name of the last line in etc-hosts that is the kubelet's, for display.
-func hostName(pod *fdpath.Dir) string {
+// mostHosts bounds the host names in memory.
+const mostHosts = 10_000
+
+// hostName returns the pod's host name, for display. It is read once of each directory.
+func (s *Scanner) hostName(id judge.FileID, pod *fdpath.Dir) string {
+	host, ok := s.hosts[id]
+	if !ok {
+		host = readHostName(pod)
+		if s.hosts == nil || len(s.hosts) >= mostHosts {
+			s.hosts = map[judge.FileID]string{}
+		}
+		s.hosts[id] = host
+	}
+	return host
+}
+
+// readHostName returns the pod's host name: the last name of the last line in etc-hosts that is the kubelet's.
+func readHostName(pod *fdpath.Dir) string {
 	text, err := pod.ReadFile("etc-hosts", 64<<10)
 	if err != nil || !bytes.HasPrefix(text, []byte("# Kubernetes-managed hosts file")) {
 		return ""

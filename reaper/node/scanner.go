@@ -46,7 +46,8 @@ type Scanner struct {
 	cfg   Config
 	open  *fdpath.Opener
 	guard bounded.Guard
-	limit time.Duration // of one sensor; 0: by the load of the machine
+	limit time.Duration           // of one sensor; 0: by the load of the machine
+	hosts map[judge.FileID]string // the host names of pod directories; of the sensor of directories alone
 }
 
 // New returns a scanner. It fails if this kernel and its filters cannot distinguish mounts.
