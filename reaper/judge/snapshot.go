@@ -72,8 +72,8 @@ type Kubelet struct {
 	Start time.Duration `json:"start"` // its start on CLOCK_BOOTTIME, proc_pid_stat(5)
 	Unit  string        `json:"unit,omitempty"`
 	// Logs are the regular files that its fd 1 and 2 lead to, and RKE2's kubelet.log.
-	Logs    []LogFile `json:"logs,omitempty"`
-	JSON    Truth     `json:"json"` // does it log in JSON (--logging-format)? Unknown: the first own line decides
+	Logs []LogFile `json:"logs,omitempty"`
+	JSON Truth     `json:"json"` // does it log in JSON (--logging-format)? Unknown: the first own line decides
 	// Verbosity is the -v of its command line. What /debug/flags/v has set since cannot be read.
 	Verbosity int `json:"verbosity"`
 }

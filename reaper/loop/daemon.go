@@ -179,13 +179,15 @@ func (d *Daemon) Run(ctx context.Context) {
 // mostDrained bounds the lines that are read between two passes.
 const mostDrained = 1024
 
-// drain reads the lines that came during the last pass: while passes follow each other at once, since a clean goes on, a
-// report would otherwise wait until it is too old.
+// drain reads the lines and settings that came during the last pass: while passes follow each other at once, since a clean
+// goes on, a report would otherwise wait until it is too old, and mode observe would not stop the clean.
 func (d *Daemon) drain() {
 	for range mostDrained {
 		select {
 		case line, ok := <-d.Lines:
 			d.take(line, ok)
+		case s := <-d.Reload:
+			d.Settings = s
 		default:
 			return
 		}
