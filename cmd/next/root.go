@@ -116,7 +116,7 @@ first, and records what it removed, what it kept, and why.`,
 	root.SetVersionTemplate("orphan-reaper {{.Version}}\n")
 	root.AddCommand(
 		newDoctorCommand(a), newScanCommand(a), newExplainCommand(a), newSweepCommand(a), newRunCommand(a), newUnmountCommand(a),
-		newQuarantineCommand(a), newParseCommand(a), newVersionCommand(a),
+		newQuarantineCommand(a), newFleetCommand(a), newParseCommand(a), newVersionCommand(a),
 		newConfigCommand(settings),
 	)
 	config.AddFlags(root.PersistentFlags())

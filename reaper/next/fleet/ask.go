@@ -9,9 +9,9 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"strings"
 	"time"
 
+	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/judge"
 )
 
@@ -132,12 +132,7 @@ func parseHead(text []byte) (Head, error) {
 // mostText bounds a text of an answer.
 const mostText = 300
 
-func short(text string) string {
-	if len(text) > mostText {
-		text = text[:mostText] + "…"
-	}
-	return strings.ToValidUTF8(text, "?")
-}
+func short(text string) string { return bounded.Cut(text, mostText) }
 
 // most bounds a number of an answer: the sums of 32,000 nodes fit into 63 bits.
 const most = 1 << 48

@@ -119,7 +119,7 @@ func TestListWorstAnswers(t *testing.T) {
 			t.Errorf("%+v, operator %v", f.Sums, f.Operator)
 		}
 		for i, n := range f.Nodes {
-			if bad := strings.HasSuffix(n.Node, "0"); bad != (n.Error != "") || bad != (i < 100) || len(n.Error) > 2*mostText {
+			if bad := strings.HasSuffix(n.Node, "0"); bad != (n.Error != "") || bad != (i < 100) || len(n.Error) > mostText {
 				t.Errorf("%d: %s: %q", i, n.Node, n.Error)
 			}
 		}
@@ -132,7 +132,7 @@ func TestParseHead(t *testing.T) {
 		strings.Repeat("n", 10_000), strings.Repeat("s", 1000))
 	h, err := parseHead([]byte(text))
 	must(t, err)
-	if len(h.Node) > 2*mostText || h.Stopped != "unknown" || len(h.Summary.Reasons) != 1 || h.Summary.Reasons[judge.IsMounted] != 2 {
+	if len(h.Node) > mostText || h.Stopped != "unknown" || len(h.Summary.Reasons) != 1 || h.Summary.Reasons[judge.IsMounted] != 2 {
 		t.Errorf("%+v", h)
 	}
 }

@@ -65,6 +65,7 @@ func newReport(head Head, s loop.Status) Report {
 	if s.Stopped != nil {
 		head.Stopped = s.Stopped.Reason
 	}
+	head.Node = cmp.Or(s.Node.Name, head.Node)
 	head.Summary = summarize(&s)
 	return Report{head, s}
 }
