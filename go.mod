@@ -3,6 +3,7 @@ module github.com/orphan-reaper/orphan-reaper
 go 1.26.0
 
 require (
+	github.com/alexflint/go-filemutex v1.3.0
 	github.com/coreos/go-systemd/v22 v22.7.0
 	github.com/cpuguy83/go-md2man/v2 v2.0.7
 	github.com/landlock-lsm/go-landlock v0.11.0

@@ -95,7 +95,7 @@ var layers = []layer{
 	// The new edges, which replace those of the same names.
 	{"reaper/next/audit", reads, "parsers/... reaper/bounded reaper/content reaper/judge reaper/loop", "it records and decides nothing"},
 	{"reaper/next/fleet", reads, "reaper/bounded reaper/judge reaper/loop", "it reports what it was given"},
-	{"reaper/next/...", changes, "parsers/... reaper/bounded reaper/content reaper/cri reaper/fdpath reaper/judge reaper/ledger reaper/loop reaper/next/...", "CNI and the fleet import the core"},
+	{"reaper/next/cni", changes, "parsers reaper/bounded reaper/cri reaper/fdpath reaper/judge reaper/loop reaper/quarantine", "it reads its own files and asks the runtimes; quarantine has the call that removes"},
 	{"cmd/next/internal/show", shows, "parsers/... reaper/bounded reaper/content reaper/judge reaper/loop reaper/next/...", "a screen is made of values"},
 	{"cmd/next/...", wires, "cmd/next/... parsers/... reaper/...", "cmd opens what reads and changes"},
 
