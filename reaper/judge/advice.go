@@ -50,6 +50,9 @@ func (c *Case) advice(v Verdict, facts Facts) *Advice {
 			if slices.ContainsFunc(v.Reasons, func(r Reason) bool { return r.Reason != NotReported && r.Reason != OnHold }) {
 				return nil
 			}
+		case NotAUID, CannotMove:
+			i := slices.IndexFunc(v.Reasons, func(r Reason) bool { return r.Reason == n })
+			a.Do = strings.TrimSuffix(a.Do, ".") + ": " + v.Reasons[i].Detail
 		default:
 		}
 		return a
@@ -81,6 +84,7 @@ func (j *JudgedEntry) advice(in Input) *Advice {
 	a := last.Advice(in.Snapshot.Node, j.UID)
 	switch last {
 	case StepFailed:
+		a.Do = strings.TrimSuffix(a.Do, ".") + ": " + j.Err
 		return a
 	case InUse:
 		if j.Phase != InConflict && j.Phase != Quarantined {

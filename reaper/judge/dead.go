@@ -83,10 +83,12 @@ func (c *Case) judge(facts Facts, aside ...FactName) (Verdict, Facts) {
 			v.keep(Wait, NodeBusy, f.Detail)
 		case f.Truth == Yes && f.Alive && !facts.leftover(r.fact):
 			v.keep(IsAlive, r.reason, f.Detail)
+		case r.fact == Eligible && f.Truth == No && v.otherThanReported(): // no hold runs, since something else keeps the pod
 		case r.fact == Eligible && f.Truth == No:
 			v.keep(Wait, r.reason, f.Detail)
 		default:
 			v.keep(Keep, r.reason, f.Detail)
+			v.Reasons[len(v.Reasons)-1].Unknown = f.Truth == Unknown
 		}
 	}
 	busy := slices.ContainsFunc(v.Reasons, func(r Reason) bool { return r.Reason == NodeBusy }) // it is asked again

@@ -74,6 +74,7 @@ func (j *JudgedEntry) waits(p *Pod) {
 	for _, r := range table {
 		if f := p.Facts[r.fact]; r.fact == Mounted && f.Truth != No || f.Truth == Unknown && askedOfEntries(r.fact) {
 			j.keep(Wait, r.reason, f.Detail)
+			j.Reasons[len(j.Reasons)-1].Unknown = f.Truth == Unknown
 		}
 	}
 	if len(j.Reasons) == 0 {

@@ -49,7 +49,7 @@ func (s Standing) gate() Permit {
 	p := Permit{restore: sees || s.Operator}
 	switch {
 	case s.Stuck != "":
-		return Permit{stopped: Reason{Stuck, "a call that changes the disk has not returned: " + s.Stuck, true}}
+		return Permit{stopped: Reason{Reason: Stuck, Detail: "a call that changes the disk has not returned: " + s.Stuck, Operator: true}}
 	case s.Observe:
 		return Permit{stopped: Reason{Reason: ModeObserve, Detail: "mode observe changes nothing"}}
 	case !sees:
@@ -57,9 +57,9 @@ func (s Standing) gate() Permit {
 	case s.Operator:
 		p.remove = true
 	case s.Unmovable != "":
-		p.stopped = Reason{CannotMove, s.Unmovable, true}
+		p.stopped = Reason{Reason: CannotMove, Detail: s.Unmovable, Operator: true}
 	case s.Breaker:
-		p.stopped = Reason{BreakerOpen, "a quarantined pod turned out to be alive", true}
+		p.stopped = Reason{Reason: BreakerOpen, Detail: "a quarantined pod turned out to be alive", Operator: true}
 	case s.Node.KubeletKnown.Truth != Yes:
 		p.stopped = Reason{Reason: NoKubelet, Detail: s.Node.KubeletKnown.Detail}
 	default:

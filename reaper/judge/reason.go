@@ -83,7 +83,7 @@ var ReasonTexts = [...]ReasonText{
 	{
 		WasRestored, "An operator restored the pod from quarantine. It is kept until the kubelet has not reported it for an hour.",
 		"If the pod is not needed any more, have it judged again:",
-		[]string{"orphan-reaper sweep {uid}"},
+		[]string{"orphan-reaper sweep {uid} --no-wait"},
 	},
 	{OnHold, "Every other fact has to stay good for the time of hold.", "", nil},
 	{NotAUID, "The name in the pods directory is no pod UID. The kubelet complains about it as about a pod.", "Find out who made it, and move it out of the pods directory.", nil},

@@ -1,5 +1,7 @@
 package judge
 
+import "slices"
+
 // Decision is what is to be done with a pod. The zero value is Keep.
 type Decision uint8
 
@@ -51,6 +53,13 @@ type Reason struct {
 	Detail string     `json:"detail,omitempty"`
 	// Operator is true if nothing but an operator's action ends this reason.
 	Operator bool `json:"operator,omitempty"`
+	// Unknown is true if the fact could not be read, and keeps the pod for that.
+	Unknown bool `json:"unknown,omitempty"`
+}
+
+// otherThanReported reports whether there is a reason besides that the kubelet does not report the pod.
+func (v *Verdict) otherThanReported() bool {
+	return slices.ContainsFunc(v.Reasons, func(r Reason) bool { return r.Reason != NotReported })
 }
 
 // keep adds a reason. A decision is never weakened: alive outweighs keep, and keep outweighs wait.

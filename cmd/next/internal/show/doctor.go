@@ -14,7 +14,7 @@ import (
 
 // Doctor prints what the kubelet reports, what lies on the node, what goes by itself, and what only the operator does.
 func Doctor(w io.Writer, s loop.Status) error {
-	p := &page{now: s.At.Wall}
+	p := newPage(&s)
 	p.reported(&s)
 	p.hidden(&s)
 	p.WriteString("\n")
@@ -51,7 +51,7 @@ func (p *page) reported(s *loop.Status) {
 	}
 	switch more := len(now) - mostReported; {
 	case len(now) == 0:
-		p.para("", "The kubelet (PID %d) reports no orphaned pod now.", s.Node.Kubelet.PID)
+		p.para("", "No report of an orphaned pod by the kubelet (PID %d) was read in the last 30 seconds.", s.Node.Kubelet.PID)
 	case more > 0:
 		p.para("", "It reports %s: `orphan-reaper scan`", count(more, "more pod", "more pods"))
 	}
@@ -67,7 +67,7 @@ func (p *page) reportedPod(s *loop.Status, pod *loop.PodStatus) {
 		p.ago(pod.FirstReport), p.ago(pod.LastReport), counted(pod.Count))
 	p.WriteString("  " + string(pod.UID) + "  " + name(pod.Namespace, pod.PodName) + "\n")
 	p.item("  it says: ", "%s", safe(pod.Words))
-	p.item("  verdict: ", "%s. %s", pod.Decision, verdicts[pod.Decision])
+	p.item("  verdict: ", "%s", pod.Decision)
 	for _, r := range pod.Reasons {
 		p.item("  "+string(r.Reason)+": ", "%s", safe(r.Detail))
 	}
@@ -79,12 +79,15 @@ func (p *page) quarantined(s *loop.Status) {
 		return
 	}
 	var bytes, data int64
-	holdData, waits := 0, 0
+	holdData, waits, operator := 0, 0, 0
 	var first *judge.JudgedEntry
 	for i := range s.Quarantine {
 		e := &s.Quarantine[i]
 		n, _ := sumOf(e)
 		bytes += n
+		if e.Operator {
+			operator++
+		}
 		for _, r := range e.Reasons {
 			switch r.Reason {
 			case judge.HoldsData:
@@ -99,7 +102,11 @@ func (p *page) quarantined(s *loop.Status) {
 		}
 	}
 	p.heading("In quarantine")
-	p.para("  ", "%s, %s as far as it is counted: `orphan-reaper quarantine list`", count(len(s.Quarantine), "pod", "pods"), size(bytes))
+	needs := ""
+	if operator > 0 {
+		needs = ", " + count(operator, "needs you", "need you")
+	}
+	p.para("  ", "%s%s, %s as far as it is counted: `orphan-reaper quarantine list`", count(len(s.Quarantine), "pod", "pods"), needs, size(bytes))
 	if first != nil {
 		p.para("  ", "The emptyDirs and ephemeral volumes of %s are removed, the first %s. To keep that one:", count(waits, "pod", "pods"), p.ago(first.Next))
 		p.commands(first.Advice.Commands...)
@@ -189,7 +196,13 @@ func (p *page) automatic(s *loop.Status) {
 	}
 	var does []string
 	if n, first := due(s.Pods, func(p loop.PodStatus) (judge.Decision, time.Time) { return p.Decision, p.Next }); n > 0 {
-		does = append(does, "moves "+count(n, "pod", "pods")+" to quarantine"+p.first(first))
+		text := "moves " + count(n, "pod", "pods") + " to quarantine"
+		if p.dry && !first.IsZero() { // the daemon has a hold of its own, which may have begun
+			text += ", " + span(first.Sub(p.now)) + " after the first good scan"
+		} else {
+			text += p.first(first)
+		}
+		does = append(does, text)
 	}
 	confirmed := func(e judge.JudgedEntry) (judge.Decision, time.Time) {
 		if e.Phase != judge.Quarantined {

@@ -13,7 +13,13 @@ import (
 // Explain prints all that is known about one pod.
 func Explain(w io.Writer, e loop.Explanation) error {
 	p := &page{now: e.At.Wall}
-	p.WriteString("Pod " + string(e.UID) + "  " + name(e.Namespace, e.PodName) + "\n")
+	namespace, pod := e.Namespace, e.PodName
+	for _, entry := range e.Entries {
+		if pod == "" {
+			namespace, pod = entry.Namespace, entry.PodName
+		}
+	}
+	p.WriteString("Pod " + string(e.UID) + "  " + name(namespace, pod) + "\n")
 	if e.Present == judge.No {
 		p.para("", "It has no directory in the pods directory.")
 	} else {
@@ -44,7 +50,11 @@ func (p *page) verdict(v judge.Verdict, next time.Time) {
 	}
 	p.para("", "Verdict: %s. %s", v.Decision, text)
 	for _, r := range v.Reasons {
-		p.item("  "+string(r.Reason)+": ", "%s", safe(r.Detail))
+		mark := "  " + string(r.Reason)
+		if r.Unknown {
+			mark += " unknown"
+		}
+		p.item(mark+": ", "%s", safe(r.Detail))
 		p.para("      ", "%s", r.Reason.Text().Meaning)
 	}
 	if v.Advice != nil {
@@ -101,7 +111,8 @@ func (p *page) history(events []judge.Event) {
 	p.heading("What was done")
 	for _, e := range events[max(0, len(events)-mostRows):] {
 		if text := audit.Text(e); text != "" {
-			p.item("  "+p.ago(e.At.Wall)+"  ", "%s", text)
+			p.para("  ", "%s:", p.ago(e.At.Wall))
+			p.para("      ", "%s", text)
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/judge"
+	"github.com/orphan-reaper/orphan-reaper/reaper/loop"
 )
 
 const (
@@ -27,7 +28,10 @@ const (
 type page struct {
 	strings.Builder
 	now time.Time
+	dry bool // the status is of a command that runs once and changes nothing
 }
+
+func newPage(s *loop.Status) *page { return &page{now: s.At.Wall, dry: s.Mode == "dry-run"} }
 
 func (p *page) writeTo(w io.Writer) error {
 	if _, err := io.WriteString(w, strings.TrimLeft(p.String(), "\n")); err != nil {
@@ -87,11 +91,16 @@ func (p *page) table(rows [][]string) {
 	}
 }
 
-// wrap breaks text at spaces into lines of at most width columns. A longer word, such as a path, has its own line.
+// wrap breaks text at spaces into lines of at most width columns. A longer word, such as a path, has its own line, and a command
+// between backticks is one word.
 func wrap(text string, width int) []string {
 	var lines []string
-	line := ""
-	for word := range strings.FieldsSeq(text) {
+	line, whole := "", strings.Split(text, "`")
+	for i := 1; i < len(whole)-1; i += 2 {
+		whole[i] = strings.ReplaceAll(whole[i], " ", "\x00")
+	}
+	for word := range strings.FieldsSeq(strings.Join(whole, "`")) {
+		word = strings.ReplaceAll(word, "\x00", " ")
 		switch {
 		case line == "":
 			line = word

@@ -52,12 +52,15 @@ func (p *page) podTable(s *loop.Status) {
 	}
 }
 
-// why returns the names of a pod's reasons, and when its hold ends.
+// why returns the names of a pod's reasons, and when its hold ends: a command that runs once has no hold of its own.
 func (p *page) why(pod *loop.PodStatus) string {
 	words := make([]string, 0, len(pod.Reasons))
 	for _, r := range pod.Reasons {
 		word := string(r.Reason)
-		if r.Reason == judge.OnHold && !pod.Next.IsZero() {
+		switch {
+		case r.Unknown:
+			word += " unknown"
+		case r.Reason == judge.OnHold && !p.dry && !pod.Next.IsZero():
 			word += " ends " + p.ago(pod.Next)
 		}
 		words = append(words, word)
@@ -94,7 +97,7 @@ func shortUIDs(s *loop.Status) shortest {
 // of returns the short UID of a pod, or the name of an entry that has none.
 func (u shortest) of(p judge.Pod) string {
 	if p.UID == "" {
-		return short(safe(p.Name), 20)
+		return short(safe(p.Name), 12)
 	}
 	return u[p.UID]
 }
@@ -128,60 +131,92 @@ func counts(s *loop.Status) string {
 	return text + "."
 }
 
-// mostCommands is how many pods with the same advice have their commands on a screen.
-const mostCommands = 3
+const (
+	mostCommands = 3 // pods with the same advice that have their commands on a screen
+	mostSteps    = 8
+)
 
-// todo writes what only an operator does, the same advice once. It returns false if there is nothing.
-func (p *page) todo(s *loop.Status) bool {
-	type step struct {
-		do       string
-		pods     int
-		commands []string
+// steps are what an operator does, the same advice once.
+type steps struct {
+	all []*step
+	of  map[string]*step // by what to do
+}
+
+type step struct {
+	do       string
+	pods     int
+	commands []string
+}
+
+func (s *steps) add(a *judge.Advice) {
+	if a == nil {
+		return
 	}
-	var steps []*step
-	add := func(a *judge.Advice, who string) {
-		if a == nil {
-			a = &judge.Advice{Do: "Find out more:", Commands: []string{"orphan-reaper explain " + who}}
-		}
-		i := slices.IndexFunc(steps, func(s *step) bool { return s.do == a.Do })
-		if i < 0 {
-			i, steps = len(steps), append(steps, &step{do: a.Do})
-		}
-		if of := steps[i]; of.pods < mostCommands {
-			of.commands = append(of.commands, a.Commands...)
-		}
-		steps[i].pods++
+	if s.of == nil {
+		s.of = map[string]*step{}
 	}
-	if s.Breaker != nil {
-		add(judge.BreakerOpen.Advice(s.Node, s.Breaker.UID), "")
+	of := s.of[a.Do]
+	if of == nil {
+		of = &step{do: a.Do}
+		s.of[a.Do], s.all = of, append(s.all, of)
 	}
-	if s.Stopped != nil && s.Stopped.Reason != judge.BreakerOpen {
-		if a := s.Stopped.Reason.Advice(s.Node, ""); a != nil {
-			add(a, "")
-		}
+	if of.pods++; of.pods <= mostCommands {
+		of.commands = merge(of.commands, a.Commands)
 	}
-	for _, pod := range s.Pods {
-		if pod.Operator {
-			add(pod.Advice, string(pod.UID))
-		}
+}
+
+// merge adds commands. Those with which both begin or end, such as the switch of the kubelet's verbosity, are there once.
+func merge(all, more []string) []string {
+	begin := 0
+	for begin < min(len(all), len(more)) && all[begin] == more[begin] {
+		begin++
 	}
-	for _, e := range s.Quarantine {
-		if e.Operator {
-			add(e.Advice, string(e.UID))
-		}
+	end := 0
+	for end < min(len(all), len(more))-begin && all[len(all)-1-end] == more[len(more)-1-end] {
+		end++
 	}
-	for _, s := range steps {
-		text := s.do
-		if s.pods > 1 {
-			text = count(s.pods, "pod", "pods") + ": " + text
+	return slices.Insert(all, len(all)-end, more[begin:len(more)-end]...)
+}
+
+// write writes each step with its commands.
+func (s *steps) write(p *page) {
+	for _, of := range s.all[:min(len(s.all), mostSteps)] {
+		text := of.do
+		if of.pods > 1 {
+			text = count(of.pods, "pod", "pods") + ". " + text
 		}
 		p.item("  - ", "%s", safe(text))
-		p.commands(s.commands...)
-		if s.pods > mostCommands {
-			p.para("    ", "… and %d more: `orphan-reaper scan`", s.pods-mostCommands)
+		p.commands(of.commands...)
+		if of.pods > mostCommands {
+			p.para("    ", "… and %d more: `orphan-reaper scan -o json`", of.pods-mostCommands)
 		}
 	}
-	return len(steps) > 0
+	if more := len(s.all) - mostSteps; more > 0 {
+		p.para("  ", "… and %d more: `orphan-reaper scan -o json`", more)
+	}
+}
+
+// todo writes what only an operator does. It returns false if there is nothing.
+func (p *page) todo(s *loop.Status) bool {
+	var all steps
+	if s.Breaker != nil {
+		all.add(judge.BreakerOpen.Advice(s.Node, ""))
+	}
+	if s.Stopped != nil && s.Stopped.Reason != judge.BreakerOpen {
+		all.add(s.Stopped.Reason.Advice(s.Node, ""))
+	}
+	for i := range s.Pods {
+		if s.Pods[i].Operator {
+			all.add(s.Pods[i].Advice)
+		}
+	}
+	for i := range s.Quarantine {
+		if s.Quarantine[i].Operator {
+			all.add(s.Quarantine[i].Advice)
+		}
+	}
+	all.write(p)
+	return len(all.all) > 0
 }
 
 // hidden writes what the kubelet does not report while it reports a pod that is kept, and how to see it.
@@ -190,7 +225,8 @@ func (p *page) hidden(s *loop.Status) {
 		return
 	}
 	p.WriteString("\n")
-	p.para("", "It hides %s: every other fact about %s is good, and a kubelet reports one orphan at a time. Have it report all for ten seconds:",
+	p.para("", "As long as the kubelet reports a pod that is kept, it hides %s: every other fact about %s is good, and a kubelet reports one "+
+		"orphan at a time. Have it report all for ten seconds:",
 		count(s.Hidden, "other pod", "other pods"), map[bool]string{true: "it", false: "them"}[s.Hidden == 1])
 	p.commands(judge.NotReported.Advice(s.Node, "").Commands...)
 }

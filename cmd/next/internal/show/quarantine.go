@@ -22,7 +22,7 @@ var phases = map[judge.Phase]string{
 
 // QuarantineList prints what lies in quarantine, what becomes of it, and what the operator does.
 func QuarantineList(w io.Writer, s loop.Status) error {
-	p := &page{now: s.At.Wall}
+	p := newPage(&s)
 	if s.Breaker != nil {
 		p.para("", "The circuit breaker is open since %s: %s", p.ago(s.Breaker.At.Wall), audit.Text(*s.Breaker))
 	}
@@ -45,22 +45,13 @@ func QuarantineList(w io.Writer, s loop.Status) error {
 		p.para("  ", "… and %d more: -o json has all of them", more)
 	}
 	p.WriteString("\n")
-	p.entryAdvice(entries)
+	var all steps
+	for i := range entries {
+		all.add(entries[i].Advice)
+	}
+	all.write(p)
 	p.unread(&s)
 	return p.writeTo(w)
-}
-
-// entryAdvice writes the advice for entries, the same once, with the commands of the first ones.
-func (p *page) entryAdvice(entries []judge.JudgedEntry) {
-	done := map[string]int{}
-	for _, e := range entries {
-		if e.Advice == nil {
-			continue
-		}
-		if done[e.Advice.Do]++; done[e.Advice.Do] == 1 {
-			p.advice("", e.Advice)
-		}
-	}
 }
 
 // whyEntry returns the reasons of an entry, and when its time ends.
@@ -71,6 +62,9 @@ func (p *page) whyEntry(e *judge.JudgedEntry) string {
 			text += ", "
 		}
 		text += string(r.Reason)
+		if r.Unknown {
+			text += " unknown"
+		}
 	}
 	if !e.Next.IsZero() {
 		text += " ends " + p.ago(e.Next)

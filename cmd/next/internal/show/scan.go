@@ -2,6 +2,7 @@ package show
 
 import (
 	"io"
+	"slices"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/judge"
 	"github.com/orphan-reaper/orphan-reaper/reaper/loop"
@@ -9,7 +10,7 @@ import (
 
 // Scan prints the verdict on each pod and why, and what the operator does.
 func Scan(w io.Writer, s loop.Status) error {
-	p := &page{now: s.At.Wall}
+	p := newPage(&s)
 	p.para("", "%s", counts(&s))
 	p.stopped(&s)
 	p.podTable(&s)
@@ -20,10 +21,6 @@ func Scan(w io.Writer, s loop.Status) error {
 // below writes what follows a table of pods.
 func (p *page) below(s *loop.Status) {
 	p.waiting(s)
-	if s.Hidden > 0 {
-		p.WriteString("\n")
-		p.para("", "The kubelet reports a pod that is kept.")
-	}
 	p.hidden(s)
 	if s.Operator {
 		p.heading("* What only you do")
@@ -37,22 +34,16 @@ func (p *page) below(s *loop.Status) {
 
 // waiting writes what becomes of the pods that wait for the end of their hold.
 func (p *page) waiting(s *loop.Status) {
-	waits := 0
-	for _, pod := range s.Pods {
-		for _, r := range pod.Reasons {
-			if r.Reason == judge.OnHold && pod.Decision == judge.Wait {
-				waits++
-			}
-		}
+	i := slices.IndexFunc(s.Pods, func(pod loop.PodStatus) bool { return pod.Decision == judge.Wait && !pod.Next.IsZero() })
+	if i < 0 || s.Stopped != nil {
+		return
 	}
-	switch {
-	case waits == 0 || s.Stopped != nil:
-	case s.Daemon != 0:
-		p.WriteString("\n")
-		p.para("", "The daemon (PID %d) moves a waiting pod when its hold, which began with the daemon's first good scan, has ended.", s.Daemon)
-	default:
-		p.WriteString("\n")
-		p.para("", "No daemon runs. This waits for the hold, and then moves and removes what is dead:")
-		p.commands("orphan-reaper sweep")
+	hold := span(s.Pods[i].Next.Sub(s.At.Wall)) // this process begins it with this scan
+	p.WriteString("\n")
+	if s.Daemon != 0 {
+		p.para("", "A pod with the reason hold is moved by the daemon (PID %d), %s after its first good scan.", s.Daemon, hold)
+		return
 	}
+	p.para("", "No daemon runs. A sweep waits %s, and then moves and cleans what is dead:", hold)
+	p.commands("orphan-reaper sweep")
 }

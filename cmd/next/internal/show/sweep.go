@@ -13,7 +13,7 @@ import (
 
 // Progress prints one line about a sweep under way: what was done so far, and what it waits for.
 func Progress(w io.Writer, s loop.Status, wait time.Duration) error {
-	p := &page{now: s.At.Wall}
+	p := newPage(&s)
 	waits, confirms := 0, 0
 	for _, pod := range s.Pods {
 		if pod.Decision == judge.Wait {
@@ -56,10 +56,9 @@ func did(events []judge.Event) string {
 
 // Sweep prints all that a sweep did, and what is left.
 func Sweep(w io.Writer, s loop.Status) error {
-	p := &page{now: s.At.Wall}
-	dry := s.Mode == "dry-run"
-	if dry {
-		p.para("", "A dry run: nothing was changed. A sweep would do this:")
+	p := newPage(&s)
+	if p.dry {
+		p.para("", "A dry run: nothing was changed.")
 	}
 	shown := 0
 	for _, e := range s.Events {
@@ -74,8 +73,8 @@ func Sweep(w io.Writer, s loop.Status) error {
 	if shown > mostRows {
 		p.para("", "… and %d more: the journal has all of them", shown-mostRows)
 	}
-	if shown == 0 && !dry {
-		p.para("", "Nothing was to be done.")
+	if shown == 0 && !p.dry {
+		p.para("", "Nothing was done.")
 	}
 	p.WriteString("\n")
 	p.para("", "%s", counts(&s))
