@@ -59,15 +59,13 @@ type Report struct {
 // mostReport is the size of the largest answer that a daemon gives, and that a client reads.
 const mostReport = 64 << 10
 
-// newReport returns the report of a pass.
-func newReport(head Head, s loop.Status) Report {
-	head.Mode, head.Breaker, head.Operator, head.Stopped = s.Mode, s.Breaker != nil, s.Operator, ""
+// fill takes over what the status of a pass has.
+func (h *Head) fill(s *loop.Status) {
+	h.Node, h.Mode, h.Breaker, h.Operator, h.Stopped = cmp.Or(s.Node.Name, h.Node), s.Mode, s.Breaker != nil, s.Operator, ""
 	if s.Stopped != nil {
-		head.Stopped = s.Stopped.Reason
+		h.Stopped = s.Stopped.Reason
 	}
-	head.Node = cmp.Or(s.Node.Name, head.Node)
-	head.Summary = summarize(&s)
-	return Report{head, s}
+	h.Summary = summarize(s)
 }
 
 // summarize counts what is in a status.

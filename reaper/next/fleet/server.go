@@ -53,11 +53,11 @@ type Server struct {
 
 	mu     sync.Mutex
 	head   Head
-	report []byte        // in JSON, nil before the first pass
+	status *loop.Status  // of the last pass that did not fail
 	closed judge.Instant // since when passes have found the circuit breaker closed; zero if it is open
 }
 
-// Ended takes the result of a pass: loop.Daemon.Ended.
+// Ended takes the result of a pass, which nothing changes afterwards: loop.Daemon.Ended.
 func (s *Server) Ended(pass uint64, status loop.Status, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -66,17 +66,13 @@ func (s *Server) Ended(pass uint64, status loop.Status, err error) {
 		s.head.Pass, s.head.Failed = pass, err.Error()
 		return
 	}
-	s.head.Pass, s.head.Failed = pass, ""
-	r := newReport(s.head, status)
-	s.head = r.Head
+	s.head.Pass, s.head.Failed, s.status = pass, "", &status
+	s.head.fill(&status)
 	switch {
 	case s.head.Breaker:
 		s.closed = judge.Instant{}
 	case s.closed == judge.Instant{}:
 		s.closed = status.At
-	}
-	if s.report, err = r.encode(); err != nil {
-		s.Log.Error("cannot write the report of a pass", slog.Any("error", err))
 	}
 }
 
@@ -223,10 +219,15 @@ func (s *Server) unready() string {
 func (s *Server) getReport(w http.ResponseWriter, _ *http.Request) {
 	s.mu.Lock()
 	s.begin()
-	text, head := s.report, s.head
+	head, status := s.head, s.status
 	s.mu.Unlock()
-	if text == nil || head.Failed != "" {
+	if status == nil || head.Failed != "" {
 		answer(w, http.StatusOK, head)
+		return
+	}
+	text, err := Report{head, *status}.encode()
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
