@@ -49,7 +49,7 @@ func (f *Folded) Apply(ev Event) {
 func (e Entry) apply(ev Event) Entry {
 	switch ev.Kind {
 	case EventQuarantined:
-		e.Phase, e.ID = Quarantined, ev.ID
+		e.Phase, e.ID, e.MovedAt = Quarantined, ev.ID, ev.At // the rename may have come long after its intent
 	case EventRestoring:
 		e.begin(Restoring, ev)
 	case EventCleaning:
