@@ -164,10 +164,14 @@ func within(path, dir string) bool {
 
 // Print writes each setting with its value and its origin.
 func (c *Config) Print(w io.Writer) error {
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "SETTING\tVALUE\tFROM")
+	var rows strings.Builder
+	rows.WriteString("SETTING\tVALUE\tFROM\n")
 	for _, s := range Table {
-		fmt.Fprintf(table, "%s\t%s\t%s\n", s.Key, strings.Join(s.values(&c.Settings), " "), c.Origin(s.Key))
+		rows.WriteString(s.Key + "\t" + strings.Join(s.values(&c.Settings), " ") + "\t" + c.Origin(s.Key) + "\n")
+	}
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	if _, err := io.WriteString(table, rows.String()); err != nil {
+		return err
 	}
 	return table.Flush()
 }

@@ -269,13 +269,14 @@ func TestPackagedFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, file, err := load(t, string(text))
+	c, _, err := load(t, string(text))
 	if err != nil || c.Mode != "enforce" {
 		t.Fatalf("mode %+v, %v", c, err)
 	}
 	packaged := c.Settings
 	all := regexp.MustCompile(`(?m)^#([a-z_]+: )`).ReplaceAllString(string(text), "$1")
-	if c, file, err = load(t, all); err != nil || !reflect.DeepEqual(c.Settings, packaged) {
+	c, file, err := load(t, all)
+	if err != nil || !reflect.DeepEqual(c.Settings, packaged) {
 		t.Errorf("%+v, %v: want %+v", c, err, packaged)
 	}
 	for _, s := range Table {

@@ -108,7 +108,7 @@ func parse(name string, data []byte) (*yaml.Node, error) {
 		err = loader.Load(&doc)
 	}
 	if errors.Is(err, io.EOF) {
-		return nil, nil //nolint:nilnil // no document
+		return nil, nil // no document
 	}
 	if wrong, ok := errors.AsType[*yaml.LoadError](err); ok {
 		return nil, fmt.Errorf("%s:%d: %s", name, min(wrong.Mark.Line, number), wrong.Message) // the end is a line of its own
@@ -122,7 +122,7 @@ func parse(name string, data []byte) (*yaml.Node, error) {
 	}
 	root := doc.Content[0]
 	if root.Tag == "!!null" {
-		return nil, nil //nolint:nilnil // only comments
+		return nil, nil // only comments
 	}
 	return root, nil
 }

@@ -53,12 +53,13 @@ type Settings struct {
 	// you want to read about each pod before the next ones follow.
 	MaxPerScan int `key:"max_per_scan" type:"N" default:"0" reload:"yes" usage:"the most pods that one scan moves; 0: no limit"`
 
-	// The files that have the kubelet's log. With auto they are those that the running kubelet writes, and the syslog file where
-	// there is no journal. Set it if the log lies elsewhere. A line in such a file releases a pod only if it comes from the kubelet
-	// that runs.
+	// The files that have the kubelet's log. With auto they are those that the running kubelet writes itself, and the usual syslog
+	// files where there is no journal. Set it if syslog writes the kubelet's lines to another file. Where there is a journal, such
+	// a file releases no pod.
 	LogFiles []string `key:"log_files" type:"FILE" default:"auto" usage:"a file with the kubelet's log; may be repeated; auto: what the running kubelet writes"`
 
-	// The systemd units that run a kubelet. With auto it is the unit of the kubelet that runs. A list replaces that unit.
+	// The systemd units whose journal has the kubelet's log. With auto it is the unit of the kubelet that runs. Set it if that
+	// unit is not found.
 	JournalUnits []string `key:"journal_units" type:"UNIT" default:"auto" usage:"a systemd unit that runs the kubelet; may be repeated; auto: the running kubelet's"`
 
 	// The sockets of the container runtimes. With auto, every usual socket that accepts a connection is asked. Set it if a runtime
