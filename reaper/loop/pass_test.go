@@ -2,6 +2,7 @@ package loop
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -43,6 +44,8 @@ func TestSteps(t *testing.T) {
 	}{
 		{"alive at the second scan", "scan 1+0", func(w *world, _ func()) { w.pods[one].alive = true }, "write moving; scan 1+0; write not-moved"},
 		{"another directory at the second scan", "scan 1+0", func(w *world, _ func()) { w.pods[one].ino = 9 }, "write moving; scan 1+0; write not-moved"},
+		{"another kubelet at the second scan", "scan 1+0", func(w *world, _ func()) { w.kubelet = 101 }, "write moving; scan 1+0; write not-moved"},
+		{"mounts are not visible at the second scan", "scan 1+0", func(w *world, _ func()) { w.blind = true }, "write moving; scan 1+0; write not-moved"},
 		{"alive right after the move", "scan 1+1", func(w *world, _ func()) { w.returns() }, moveOne + restoreOne},
 		{
 			"stopped right after the move, and alive", "write quarantined",
@@ -192,34 +195,108 @@ func TestBreaker(t *testing.T) {
 	}
 }
 
-// TestSchedule has when passes are due.
-func TestSchedule(t *testing.T) {
-	w := newWorld(one)
-	w.pods[one].alive = true
+// TestMany has a hundred pods that the kubelet reports at once (-v=5), one of which returns right after its move: no other
+// batch is moved, nothing is cleaned, and after a resume all others go.
+func TestMany(t *testing.T) {
+	w := newWorld()
+	for i := range 100 {
+		uid := parsers.PodUID(fmt.Sprintf("0badf00d-0001-4aaa-8bbb-%012d", i))
+		w.pods[uid] = &pod{uid: uid, ino: uint64(i) + 1}
+	}
+	back := parsers.PodUID("0badf00d-0001-4aaa-8bbb-000000000040")
 	d := w.daemon()
-	turn := func() time.Duration {
+	w.verbose = true
+	w.before = func(call string) {
+		if strings.HasPrefix(call, "scan") {
+			for _, p := range w.moved {
+				p.alive = p.uid == back
+			}
+		}
+	}
+	w.run(t.Context(), t, d, 2*time.Hour)
+	if in, moved := len(w.pods), len(w.moved); in != 100-2*mostMoves+1 || moved != 2*mostMoves-1 || w.count("write cleaning") > 0 {
+		t.Errorf("%d pods in place, %d in quarantine, %d cleaned", in, moved, w.count("write cleaning"))
+	}
+	w.Apply(judge.Event{Kind: judge.EventResumed})
+	w.run(t.Context(), t, d, time.Hour)
+	if len(w.pods) != 1 || w.pods[back] == nil || len(w.moved) > 0 {
+		t.Errorf("after the resume: %v, %v", w.pods, w.moved)
+	}
+}
+
+// TestSchedule has when passes are due, in the order of design's table.
+func TestSchedule(t *testing.T) {
+	w := newWorld(one, two)
+	w.pods[one].alive, w.pods[two].alive = true, true
+	d := w.daemon()
+	if d.Due() > w.now.Boot {
+		t.Error("no pass is due at the start")
+	}
+	turn := func(what string, want time.Duration) {
 		t.Helper()
 		if err := d.Turn(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		return d.Due() - w.now.Boot
+		if due := d.Due() - w.now.Boot; due != want {
+			t.Errorf("%s: the next pass is due in %s, want %s", what, due, want)
+		}
 	}
-	if due := turn(); due != otherwise {
-		t.Errorf("nothing waits, and the next pass is due in %s", due)
+	report := func(what string, uid parsers.PodUID, want time.Duration) {
+		t.Helper()
+		w.report(d, uid)
+		if due := d.Due() - w.now.Boot; due != want {
+			t.Errorf("%s: a pass is due in %s, want %s", what, due, want)
+		}
 	}
-	w.now = w.now.Add(time.Minute)
-	if w.report(d, one); d.Due() != w.now.Boot+afterReport {
-		t.Errorf("a new report asks for a pass in %s", d.Due()-w.now.Boot)
-	}
-	w.now = w.now.Add(afterReport)
-	turn()
-	was := d.Due()
-	w.now = w.now.Add(2 * time.Second)
-	if w.report(d, one); d.Due() != was {
-		t.Error("a repeated report of a pod that is kept asks for a pass")
-	}
-	w.pods[one].alive = false
-	if due := turn(); due != whileWaiting {
-		t.Errorf("a pod waits, and the next pass is due in %s", due)
+	later := func(by time.Duration) { w.now = w.now.Add(by) }
+
+	turn("nothing waits", otherwise)
+	later(time.Minute)
+	report("a new report", one, afterReport)
+	later(afterReport)
+	turn("a living pod is reported", otherwise)
+	later(300 * time.Millisecond)
+	report("a report right after a pass", two, betweenScans-300*time.Millisecond)
+	later(betweenScans)
+	w.pods[one].alive, w.pods[one].mounted = false, true
+	turn("a kept pod is reported", whileReported)
+	later(2 * time.Second)
+	report("a repeated report of a pod that is kept", one, whileReported-2*time.Second)
+	w.pods[one].mounted = false
+	turn("a pod waits", whileWaiting)
+	later(2 * time.Second)
+	report("a repeated report of a pod that waits", one, whileWaiting-2*time.Second)
+	later(53 * time.Second)
+	report("the hold ends before the next scan", one, whileWaiting-55*time.Second)
+	turn("the hold ends in 5 s", 5*time.Second)
+	w.fail = "moving"
+	later(6 * time.Second)
+	turn("the ledger is full", whileWaiting)
+	w.fail = ""
+	turn("moved", 5*time.Minute) // confirm
+	later(5 * time.Minute)
+	turn("confirm has ended", otherwise)
+
+	w.pods[one] = &pod{uid: one, ino: 9}
+	w.Apply(judge.Event{Kind: judge.EventRestored, UID: one, At: w.now})
+	turn("it was alive once", otherwise)
+	later(2 * time.Minute)
+	report("restored before, and in the tenfold hold", one, afterReport)
+	later(betweenScans)
+	turn("it waits", whileWaiting)
+	later(2 * time.Second)
+	report("a repeated report in the tenfold hold", one, whileWaiting-2*time.Second)
+}
+
+// TestHints has lines that are no report, of another process: they ask for a scan, since a kubelet may have just started, but
+// for one in ten seconds, however many there are.
+func TestHints(t *testing.T) {
+	w := newWorld(one)
+	d := w.daemon()
+	w.kubelet = 101
+	w.run(t.Context(), t, d, 10*time.Minute)
+	scans := w.count("scan 0+0")
+	if scans < 50 || scans > 70 || w.has() != "" {
+		t.Errorf("%d scans in ten minutes: %s", scans, w.has())
 	}
 }

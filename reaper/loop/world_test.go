@@ -27,9 +27,13 @@ type world struct {
 	before func(call string)
 	clock  func() judge.Instant // in place of now
 	quiet  bool                 // the kubelet reports nothing
+	// verbose is true if the kubelet reports all orphans and not the first one only.
+	verbose bool
 	// slow is true if a clean goes on until its context ends, and unmovable is the answer of Movable.
 	slow      bool
 	unmovable error
+	kubelet   int // its PID in the next scans
+	blind     bool
 }
 
 // pod is one pod of the world.
@@ -43,7 +47,7 @@ type pod struct {
 func newWorld(uids ...parsers.PodUID) *world {
 	w := &world{
 		now:  judge.Instant{Wall: time.Date(2026, 11, 29, 12, 0, 0, 0, time.UTC), BootID: "b", Boot: time.Hour},
-		pods: map[parsers.PodUID]*pod{}, moved: map[string]*pod{}, before: func(string) {},
+		pods: map[parsers.PodUID]*pod{}, moved: map[string]*pod{}, before: func(string) {}, kubelet: 100,
 	}
 	for i, uid := range uids {
 		w.pods[uid] = &pod{uid: uid, ino: uint64(i) + 1}
@@ -88,9 +92,12 @@ func (w *world) Now() judge.Instant {
 func (w *world) Scan(_ context.Context, only, also []parsers.PodUID) judge.Snapshot {
 	w.call("scan %d+%d", len(only), len(also))
 	s := judge.Snapshot{At: w.Now(), Node: judge.Node{
-		Kubelet:      judge.Kubelet{PID: 100, Inner: 100, Unit: "kubelet.service", JSON: judge.No},
+		Kubelet:      judge.Kubelet{PID: w.kubelet, Inner: w.kubelet, Unit: "kubelet.service", JSON: judge.No},
 		KubeletKnown: judge.Fact{Truth: judge.Yes}, SeesMounts: judge.Fact{Truth: judge.Yes}, FreeBytes: -1, FreeInodes: -1,
 	}}
+	if w.blind {
+		s.Node.SeesMounts.Truth = judge.No
+	}
 	uids := slices.Concat(only, also)
 	if len(only) == 0 {
 		for uid := range w.pods {
@@ -212,8 +219,9 @@ func (w *world) run(ctx context.Context, t *testing.T, d *Daemon, long time.Dura
 		w.now = w.now.Add(2 * time.Second)
 		for _, uid := range slices.Sorted(keys(w.pods)) {
 			if !w.pods[uid].alive && !w.quiet {
-				w.report(d, uid)
-				break
+				if w.report(d, uid); !w.verbose {
+					break
+				}
 			}
 		}
 		for range 2 { // a line asks for a pass 100 ms later
