@@ -29,7 +29,7 @@ func Explain(w io.Writer, e loop.Explanation) error {
 	}
 	for _, entry := range e.Entries {
 		p.heading("In quarantine: " + entry.Name)
-		p.para("  ", "%s, moved %s. Left: %s.", phases[entry.Phase], p.ago(entry.MovedAt.Wall), left(&entry))
+		p.para("  ", "%s, moved %s. Left: %s.", entry.Phase, p.ago(entry.MovedAt.Wall), left(&entry))
 		for _, r := range entry.Left[:min(len(entry.Left), mostRows)] {
 			p.item("  - ", "%s  %s  (%s)", size(r.Bytes), safe(r.Path), r.Class)
 		}

@@ -78,7 +78,7 @@ func (p *page) table(rows [][]string) {
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	for _, row := range rows {
 		last := len(row) - 1
-		for i, line := range wrap(row[last], max(columns-2-width, 20)) {
+		for i, line := range wrap(row[last], max(columns-2-width, 16)) {
 			if i == 1 {
 				row = make([]string, last+1)
 			}

@@ -10,16 +10,6 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/next/audit"
 )
 
-var phases = map[judge.Phase]string{
-	judge.Moving:      "being moved",
-	judge.Quarantined: "being confirmed",
-	judge.Restoring:   "being restored",
-	judge.Cleaning:    "being cleaned",
-	judge.Retained:    "retained",
-	judge.Purging:     "being purged",
-	judge.InConflict:  "in conflict",
-}
-
 // QuarantineList prints what lies in quarantine, what becomes of it, and what the operator does.
 func QuarantineList(w io.Writer, s loop.Status) error {
 	p := newPage(&s)
@@ -33,11 +23,11 @@ func QuarantineList(w io.Writer, s loop.Status) error {
 	entries := slices.Clone(s.Quarantine)
 	slices.SortStableFunc(entries, func(a, b judge.JudgedEntry) int { return cmp.Compare(order(a.Verdict), order(b.Verdict)) })
 	uids := shortUIDs(&s)
-	rows := [][]string{{"UID", "POD", "STATE", "MOVED", "LEFT", "WHY"}}
+	rows := [][]string{{"UID", "POD", "PHASE", "MOVED", "LEFT", "WHY"}}
 	for i := range entries[:min(len(entries), mostRows)] {
 		e := &entries[i]
 		rows = append(rows, []string{
-			uids[e.UID], short(name(e.Namespace, e.PodName), 18), phases[e.Phase], p.ago(e.MovedAt.Wall), leftSize(e), p.whyEntry(e),
+			uids[e.UID], short(name(e.Namespace, e.PodName), 14), string(e.Phase), p.ago(e.MovedAt.Wall), leftSize(e), p.whyEntry(e),
 		})
 	}
 	p.table(rows)
@@ -67,7 +57,7 @@ func (p *page) whyEntry(e *judge.JudgedEntry) string {
 		}
 	}
 	if !e.Next.IsZero() {
-		text += " ends " + p.ago(e.Next)
+		text += ", " + span(e.Next.Sub(p.now)) + " left"
 	}
 	if e.Operator {
 		text += " *"

@@ -14,13 +14,13 @@ func Scan(w io.Writer, s loop.Status) error {
 	p.para("", "%s", counts(&s))
 	p.stopped(&s)
 	p.podTable(&s)
+	p.waiting(&s)
 	p.below(&s)
 	return p.writeTo(w)
 }
 
 // below writes what follows a table of pods.
 func (p *page) below(s *loop.Status) {
-	p.waiting(s)
 	p.hidden(s)
 	if s.Operator {
 		p.heading("* What only you do")

@@ -82,6 +82,9 @@ func Sweep(w io.Writer, s loop.Status) error {
 	p.podTable(&s)
 	p.quarantined(&s)
 	p.cni(&s)
+	if p.dry {
+		p.waiting(&s)
+	}
 	p.below(&s)
 	return p.writeTo(w)
 }
