@@ -79,21 +79,7 @@ func (a *app) open(cmd *cobra.Command, to access) (*opened, error) {
 	if err != nil {
 		return nil, err
 	}
-	return a.openNode(cmd.Context(), cfg, to, a.logger(cfg.LogLevel))
-}
-
-// logger returns the log of the program's own messages. journald adds the time to what it reads from stderr.
-func (a *app) logger(level slog.Leveler) *slog.Logger {
-	o := &slog.HandlerOptions{Level: level}
-	if os.Getenv("JOURNAL_STREAM") != "" {
-		o.ReplaceAttr = func(groups []string, attr slog.Attr) slog.Attr {
-			if len(groups) == 0 && attr.Key == slog.TimeKey {
-				return slog.Attr{}
-			}
-			return attr
-		}
-	}
-	return slog.New(slog.NewTextHandler(a.stderr, o))
+	return a.openNode(cmd.Context(), cfg, to, audit.NewLog(a.stderr, cfg.LogLevel))
 }
 
 func (a *app) openNode(ctx context.Context, cfg *config.Config, to access, log *slog.Logger) (*opened, error) {

@@ -42,7 +42,7 @@ func (a *app) daemon(cmd *cobra.Command) error {
 	level.Set(cfg.LogLevel)
 	ctx, cancel := context.WithCancelCause(cmd.Context())
 	defer cancel(nil)
-	n, err := a.openNode(ctx, cfg, runs, a.logger(level))
+	n, err := a.openNode(ctx, cfg, runs, audit.NewLog(a.stderr, level))
 	if err != nil {
 		return err
 	}

@@ -110,7 +110,7 @@ var Records = [...]Record{
 		Kind: judge.EventCNIRemoved, ID: "239a6bf051e240ab9f9cefde1e4914b7", Priority: journal.PriInfo, text: cniRemoved,
 		Subject: "Stale CNI files were removed",
 		Meaning: "The sandboxes of these files are gone: cached results, and addresses that host-local had reserved. All of them are in one " +
-			"tar archive, which is kept for the time of retention.",
+			"tar archive, which is kept for the time of retention. The message has the command that puts them back.",
 	},
 	{
 		Kind: judge.EventStarted, ID: "c4fd42b7ba23469c9c7c483a606dee92", Priority: journal.PriInfo, text: started,
