@@ -17,7 +17,7 @@ import (
 //	a step that failed                             is tried again after five minutes
 func judgeEntry(in Input, name string, e Entry) JudgedEntry {
 	e.Name = name
-	j := JudgedEntry{Entry: e}
+	j := JudgedEntry{Entry: e, Verdict: Verdict{Decision: Remove}}
 	p, ok := in.Snapshot.Pod(e.UID)
 	if !ok { // it was not scanned
 		j.keep(Wait, Confirming, "the pod was not part of this scan")

@@ -25,6 +25,25 @@ func quarantined() Input {
 	}
 }
 
+// TestEntryWaits has the entries that wait: the loop scans every 30 seconds for these, and sweep does not end.
+func TestEntryWaits(t *testing.T) {
+	edits := map[string]func(*Input, *Entry){
+		"confirm":       func(_ *Input, e *Entry) { e.MovedAt = now },
+		"unknown":       func(in *Input, _ *Entry) { in.Snapshot.Pods[0].Facts[Running].Truth = Unknown },
+		"not scanned":   func(in *Input, _ *Entry) { in.Snapshot.Pods = nil },
+		"the gate":      func(in *Input, _ *Entry) { in.Permit = Permit{} },
+		"not moved yet": func(_ *Input, e *Entry) { e.Phase = Moving },
+	}
+	for name, edit := range edits {
+		in := quarantined()
+		e := in.Entries[uid+".1"]
+		edit(&in, &e)
+		if j := judgeEntry(in, uid+".1", e); j.Decision != Wait {
+			t.Errorf("%s: %s", name, j.Decision)
+		}
+	}
+}
+
 // TestEntry has what is due for an entry, and what must not happen to it.
 func TestEntry(t *testing.T) {
 	type edit func(in *Input, p *Pod, e *Entry)

@@ -108,6 +108,21 @@ func TestHoldBeginsAgain(t *testing.T) {
 	}
 }
 
+// TestReturnsInQuarantine has a pod that is alive again two minutes after its move: it is restored within 30 seconds.
+func TestReturnsInQuarantine(t *testing.T) {
+	w := newWorld(one)
+	d := w.daemon()
+	w.run(t.Context(), t, d, 3*time.Minute)
+	if w.pods[one] != nil {
+		t.Fatal("it was not moved")
+	}
+	w.returns()
+	w.run(t.Context(), t, d, 35*time.Second)
+	if w.pods[one] == nil {
+		t.Error("it is still in quarantine")
+	}
+}
+
 // TestLedgerFails shows that nothing is changed whose intent is not on disk, and that it is tried again.
 func TestLedgerFails(t *testing.T) {
 	w := newWorld(one)
