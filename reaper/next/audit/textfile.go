@@ -90,22 +90,38 @@ func (f *Textfile) Changed() {
 // Run writes the file after each change, until ctx ends. Then it removes the file, since values that are no longer updated
 // mislead. After a crash the file is left, and orphan_reaper_last_scan_timestamp_seconds in it shows its age.
 func (f *Textfile) Run(ctx context.Context) {
+	steps := context.WithoutCancel(ctx) // a write is finished before the file is removed
 	for {
 		select {
 		case <-ctx.Done():
 			if path := f.written; path != "" {
-				f.within(context.WithoutCancel(ctx), func() (string, error) { return path, remove(path) })
+				f.within(steps, func() (string, error) { return "", remove(path) })
 			}
 			return
 		case <-f.changed:
-			f.within(ctx, f.write)
+			f.update(steps)
 		}
 	}
 }
 
-// within does one step, and waits for it no longer than the timeout. While one hangs, no other begins. A step shares
-// nothing that changes with its caller.
-func (f *Textfile) within(ctx context.Context, step func() (path string, err error)) {
+// update writes the file, and logs where if that has changed.
+func (f *Textfile) update(ctx context.Context) {
+	path, ok := f.within(ctx, f.write)
+	switch {
+	case !ok:
+	case path != "":
+		f.written = path
+		if f.news("to " + path) {
+			f.log.InfoContext(ctx, "metrics are written", slog.String("path", path))
+		}
+	case f.dirs != nil && f.news("nowhere"):
+		f.log.InfoContext(ctx, "no metrics are written, since there is no directory of a node exporter; metrics_file names one")
+	}
+}
+
+// within does one step, and waits for it no longer than the timeout. It returns false if the step failed or has not ended.
+// While one hangs, no other begins. A step shares nothing that changes with its caller.
+func (f *Textfile) within(ctx context.Context, step func() (path string, err error)) (path string, ok bool) {
 	type result struct {
 		path string
 		err  error
@@ -115,7 +131,6 @@ func (f *Textfile) within(ctx context.Context, step func() (path string, err err
 		return result{path, err}
 	})
 	switch {
-	case errors.Is(hangs, context.Canceled): // Run ends
 	case hangs != nil:
 		if f.news("hangs") {
 			f.log.ErrorContext(ctx, "the metrics file's file system does not answer; the file is written again after a later scan")
@@ -124,14 +139,10 @@ func (f *Textfile) within(ctx context.Context, step func() (path string, err err
 		if f.news(r.err.Error()) {
 			f.log.ErrorContext(ctx, "cannot write the metrics file, or remove it at the end", slog.Any("error", r.err))
 		}
-	case r.path != "":
-		f.written = r.path
-		if f.news("to " + r.path) {
-			f.log.InfoContext(ctx, "metrics are written", slog.String("path", r.path))
-		}
-	case f.path == "" && f.news("nowhere"):
-		f.log.InfoContext(ctx, "no metrics are written, since there is no directory of a node exporter; metrics_file names one")
+	default:
+		return r.path, true
 	}
+	return "", false
 }
 
 // news reports whether a message differs from the last one: each is logged once.

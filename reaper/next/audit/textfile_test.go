@@ -94,6 +94,28 @@ func TestTextfileHangs(t *testing.T) {
 	})
 }
 
+// TestTextfileStopsDuringAWrite: a write that is under way at the stop does not leave its file behind.
+func TestTextfileStopsDuringAWrite(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		f := NewTextfile(filepath.Join(dir, fileName), NewMetrics("1").Registry(), slog.New(slog.DiscardHandler))
+		release := make(chan struct{})
+		f.replace = func(path string, text []byte) error { <-release; return replace(path, text) }
+		ctx, cancel := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		wg.Go(func() { f.Run(ctx) })
+		f.Changed()
+		synctest.Wait()
+		cancel()
+		synctest.Wait()
+		close(release)
+		wg.Wait()
+		if entries, _ := os.ReadDir(dir); len(entries) != 0 {
+			t.Errorf("after the stop: %v", entries)
+		}
+	})
+}
+
 // TestTextfileOnAFullDisk: the old file stays whole, nothing lies beside it, and the error is returned.
 func TestTextfileOnAFullDisk(t *testing.T) {
 	path := filepath.Join(t.TempDir(), fileName)
