@@ -57,7 +57,7 @@ func (p *page) reported(s *loop.Status) {
 	}
 	if len(earlier) > 0 {
 		last := slices.MaxFunc(earlier, func(a, b loop.PodStatus) int { return a.LastReport.Compare(b.LastReport) })
-		p.para("", "It logged %s before. The last line, %s, is about %s: %s", count(len(earlier), "other pod", "other pods"),
+		p.para("", "It has also logged about %s, last %s about %s: %s", count(len(earlier), "pod", "pods"),
 			p.ago(last.LastReport), last.UID, safe(last.Words))
 	}
 }
@@ -142,12 +142,20 @@ func (p *page) cni(s *loop.Status) {
 			rows = append(rows, []string{short(safe(n.Name), 24), strconv.Itoa(n.Used), size, strconv.Itoa(n.Stale), strconv.Itoa(n.Waiting), ipam})
 		}
 	}
-	p.para("  ", "%s of sandboxes, %s.", count(c.Files, "file", "files"), size(c.Bytes))
+	if !c.Complete {
+		p.para("  ", "Nothing can be judged now: no kubelet runs, or a runtime has not answered. Every file is kept.")
+	}
+	others := ""
+	if c.Others > 0 {
+		others = fmt.Sprintf(" %d of these are not the kubelet's, and are never touched.", c.Others)
+	}
+	p.para("  ", "%s of sandboxes, %s.%s", count(c.Files, "file", "files"), size(c.Bytes), others)
 	if len(c.Networks) > 0 {
 		p.table(rows)
 	}
 	if c.Removed > 0 {
-		p.para("  ", "Removed %s. The copy is %s.", count(c.Removed, "file", "files"), safe(c.Archive))
+		p.para("  ", "Removed %s. This restores them:", count(c.Removed, "file", "files"))
+		p.commands(c.Undo)
 	}
 	if c.Stale > 0 {
 		p.staleCNI(s)

@@ -2,7 +2,6 @@ package show
 
 import (
 	"io"
-	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers/report"
 	"github.com/orphan-reaper/orphan-reaper/reaper/judge"
@@ -23,7 +22,7 @@ func Explain(w io.Writer, e loop.Explanation) error {
 	if e.Present == judge.No {
 		p.para("", "It has no directory in the pods directory.")
 	} else {
-		p.verdict(e.Verdict, e.Next)
+		p.verdict(e.Verdict)
 		p.kubelet(&e.PodStatus)
 		p.facts(&e.Facts)
 	}
@@ -33,20 +32,20 @@ func Explain(w io.Writer, e loop.Explanation) error {
 		for _, r := range entry.Left[:min(len(entry.Left), mostRows)] {
 			p.item("  - ", "%s  %s  (%s)", size(r.Bytes), safe(r.Path), r.Class)
 		}
-		p.verdict(entry.Verdict, entry.Next)
+		if !entry.Next.IsZero() {
+			p.para("  ", "The time of confirm or retention ends %s.", p.ago(entry.Next))
+		}
+		p.verdict(entry.Verdict)
 	}
 	p.history(e.History)
 	return p.writeTo(w)
 }
 
 // verdict writes the decision, each reason with its detail and meaning, and what to do.
-func (p *page) verdict(v judge.Verdict, next time.Time) {
+func (p *page) verdict(v judge.Verdict) {
 	text := verdicts[v.Decision]
 	if v.Operator {
 		text += " It needs you."
-	}
-	if !next.IsZero() {
-		text += " Its time ends " + p.ago(next) + "."
 	}
 	p.para("", "Verdict: %s. %s", v.Decision, text)
 	for _, r := range v.Reasons {

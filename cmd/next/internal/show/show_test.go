@@ -21,7 +21,7 @@ func badNight() loop.Status {
 	s := quarantine(status(900, 0, 1, 2, 3, 4, 5, 6, 7, 8), "data", "retention", "confirm", "conflict", "failed")
 	s.Hidden, s.Problems = 1, []string{"cannot ask containerd: " + hostile}
 	s.Pods[0].Words = hostile
-	s.CNI = &loop.CNIStatus{Files: 700, Bytes: 2 << 20, Stale: 200, Waiting: 30, Unknown: 2, Networks: []loop.CNINetwork{
+	s.CNI = &loop.CNIStatus{Complete: true, Files: 700, Bytes: 2 << 20, Stale: 200, Waiting: 30, Unknown: 2, Networks: []loop.CNINetwork{
 		{Name: "cbr0", Used: 254, Stale: 200, Waiting: 30, Size: 254, Full: true}, {Name: hostile, Used: 2, Keeper: hostile},
 	}, Kept: []loop.CNIFile{{Path: "/var/lib/cni/networks/cbr0/" + hostile, Reason: "its content is not an ID"}}, Problems: []string{hostile}}
 	s.Events = []judge.Event{{Kind: judge.EventQuarantined, UID: uid(22), At: now, PodName: hostile, Entry: string(uid(22)) + ".1"}}
@@ -137,14 +137,15 @@ func TestNothingIsClaimed(t *testing.T) {
 		want   []string
 		refute string
 	}{
-		{"all is well", func(s *loop.Status) { s.CNI = &loop.CNIStatus{} }, []string{"The daemon (PID 900) runs", "What only you do Nothing."}, "cannot"},
+		{"all is well", func(s *loop.Status) { s.CNI = &loop.CNIStatus{Complete: true} }, []string{"The daemon (PID 900) runs", "What only you do Nothing."}, "cannot"},
 		{"no kubelet", func(s *loop.Status) { s.Node.KubeletKnown = judge.Fact{Detail: "PIDs 1, 2"} }, []string{"It is not known which kubelet runs: PIDs 1, 2"}, "No report"},
 		{"the log was not read", func(s *loop.Status) { s.Problems = []string{"no log"} }, []string{"was read", "as far as the node could be read", "no log"}, "Nothing. "},
+		{"a runtime has not answered", func(s *loop.Status) { s.CNI = &loop.CNIStatus{Files: 7} }, []string{"Nothing can be judged now", "7 files"}, "stale"},
 		{"CNI was not read", func(*loop.Status) {}, []string{"CNI's files were not read"}, "0 files"},
 		{"no daemon", func(s *loop.Status) { s.Daemon = 0 }, []string{"no daemon runs", "systemctl enable --now orphan-reaper", "orphan-reaper sweep"}, "The daemon"},
 		{"mode observe", func(s *loop.Status) {
 			s.Stopped = &judge.Reason{Reason: judge.ModeObserve, Detail: "mode observe changes nothing"}
-		}, []string{"Nothing is moved or removed: mode observe changes nothing", "Set mode to enforce"}, "runs. Nothing waits"},
+		}, []string{"Nothing is moved or removed: mode observe changes nothing", "set mode to enforce"}, "runs. Nothing waits"},
 		{"the breaker is open", func(s *loop.Status) {
 			s.Operator, s.Breaker = true, &judge.Event{Kind: judge.EventBreaker, UID: uid(1)}
 			s.Stopped = &judge.Reason{Reason: judge.BreakerOpen, Detail: "a quarantined pod turned out to be alive"}
