@@ -61,7 +61,7 @@ var MetricTable = [...]Metric{
 	},
 	{
 		"pods", gauge, "state", "Pods at the last scan, by state; a pod may be in several states.",
-		"directory: it has a pod directory. listed: the kubelet's PodsAPI has it. running: a runtime has a ready sandbox or a running " +
+		"directory: it has a pod directory. listed: the kubelet's PodsAPI has it, which kubelets before 1.37 lack. running: a runtime has a ready sandbox or a running " +
 			"container. static: it returns under its UID. reported: the kubelet reports it as an orphan. hidden: only the kubelet's " +
 			"report is missing, while it reports a pod that is kept. removable: it is removed, or would be if that were not stopped. " +
 			"operator: only an operator can end what keeps it. " +
