@@ -122,7 +122,7 @@ func (a *app) openNode(ctx context.Context, cfg *config.Config, to access, log *
 
 // openStore opens the state directory, and for the daemon and a sweep locks it against another of these.
 func openStore(cfg *config.Config, to access, log *slog.Logger, by *judge.User) (*ledger.Store, error) {
-	o := ledger.Options{Log: log, By: by}
+	o := ledger.Options{Log: log, By: by, Quarantine: cfg.QuarantineDir}
 	if to == runs && by.UID == nil { // the daemon's own events have no user
 		o.By = nil
 	}

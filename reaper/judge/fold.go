@@ -25,7 +25,7 @@ func (f *Folded) Apply(ev Event) {
 	case EventMoving:
 		f.Entries[ev.Entry] = Entry{
 			Name: ev.Entry, UID: ev.UID, Namespace: ev.Namespace, PodName: ev.PodName, Static: ev.Static,
-			Phase: Moving, ID: ev.ID, MovedAt: ev.At, By: ev.By,
+			Phase: Moving, ID: ev.ID, MovedAt: ev.At, By: ev.By, Quarantine: ev.Quarantine,
 		}
 	case EventNotMoved, EventRemoved:
 		delete(f.Entries, ev.Entry)
@@ -85,6 +85,7 @@ func (e *Entry) begin(p Phase, ev Event) {
 
 // restored ends an entry. The directory that it was exchanged with is an entry of its own if something of it is left.
 func (f *Folded) restored(ev Event) {
+	quarantine := f.Entries[ev.Entry].Quarantine
 	delete(f.Entries, ev.Entry)
 	r := f.Restored[ev.UID]
 	r.At, r.Operator = ev.At, ev.Operator
@@ -95,7 +96,7 @@ func (f *Folded) restored(ev Event) {
 	if ev.Other != "" {
 		f.Entries[ev.Other] = Entry{
 			Name: ev.Other, UID: ev.UID, Namespace: ev.Namespace, PodName: ev.PodName, Static: ev.Static,
-			Phase: InConflict, ID: ev.OtherID, MovedAt: ev.At,
+			Phase: InConflict, ID: ev.OtherID, MovedAt: ev.At, Quarantine: quarantine,
 		}
 	}
 }

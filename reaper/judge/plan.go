@@ -116,6 +116,7 @@ type Entry struct {
 	Err         string      `json:"error,omitempty"` // why the last step failed, at FailedAt
 	FailedAt    Instant     `json:"failed_at,omitzero"`
 	By          *User       `json:"by,omitempty"`
+	Quarantine  string      `json:"-"` // the quarantine's directory at the move
 }
 
 // Restoration is that a pod was restored.
@@ -165,30 +166,32 @@ const (
 
 // Event is what was planned or done: one entry of the ledger, and a record of the journal.
 type Event struct {
-	Seq       int64             `json:"seq"` // counts up over the ledger's whole life
-	Kind      EventKind         `json:"kind"`
-	At        Instant           `json:"at"`
-	By        *User             `json:"by,omitempty"`
-	UID       parsers.PodUID    `json:"uid,omitempty"`
-	Namespace string            `json:"namespace,omitempty"`
-	PodName   string            `json:"pod_name,omitempty"`
-	Static    bool              `json:"static,omitempty"`
-	Operator  bool              `json:"operator,omitempty"` // of restored: an operator asked for it
-	Entry     string            `json:"entry,omitempty"`
-	Other     string            `json:"other,omitempty"` // the entry of the directory that Exchange has replaced, if any of it is left
-	OtherID   FileID            `json:"other_id,omitzero"`
-	ID        FileID            `json:"id,omitzero"`
-	Kubelet   int               `json:"kubelet,omitempty"` // its PID
-	Reasons   []Reason          `json:"reasons,omitempty"`
-	Remove    content.Set       `json:"remove,omitempty"`
-	Taken     map[string]Tally  `json:"taken,omitempty"` // by class
-	Left      []Residue         `json:"left,omitempty"`
-	VolData   map[string]string `json:"vol_data,omitempty"`
-	Lost      bool              `json:"lost,omitempty"` // of failed: another process removed the entry, which ends it
-	Mounts    []string          `json:"mounts,omitempty"`
-	Archive   string            `json:"archive,omitempty"` // the tar of removed CNI files
-	Err       string            `json:"error,omitempty"`
-	Undo      string            `json:"undo,omitempty"` // the command that reverts it
+	Seq       int64          `json:"seq"` // counts up over the ledger's whole life
+	Kind      EventKind      `json:"kind"`
+	At        Instant        `json:"at"`
+	By        *User          `json:"by,omitempty"`
+	UID       parsers.PodUID `json:"uid,omitempty"`
+	Namespace string         `json:"namespace,omitempty"`
+	PodName   string         `json:"pod_name,omitempty"`
+	Static    bool           `json:"static,omitempty"`
+	Operator  bool           `json:"operator,omitempty"` // of restored: an operator asked for it
+	Entry     string         `json:"entry,omitempty"`
+	// Quarantine is the quarantine's directory, of moving: the ledger sets it.
+	Quarantine string            `json:"quarantine,omitempty"`
+	Other      string            `json:"other,omitempty"` // the entry of the directory that Exchange has replaced, if any of it is left
+	OtherID    FileID            `json:"other_id,omitzero"`
+	ID         FileID            `json:"id,omitzero"`
+	Kubelet    int               `json:"kubelet,omitempty"` // its PID
+	Reasons    []Reason          `json:"reasons,omitempty"`
+	Remove     content.Set       `json:"remove,omitempty"`
+	Taken      map[string]Tally  `json:"taken,omitempty"` // by class
+	Left       []Residue         `json:"left,omitempty"`
+	VolData    map[string]string `json:"vol_data,omitempty"`
+	Lost       bool              `json:"lost,omitempty"` // of failed: another process removed the entry, which ends it
+	Mounts     []string          `json:"mounts,omitempty"`
+	Archive    string            `json:"archive,omitempty"` // the tar of removed CNI files
+	Err        string            `json:"error,omitempty"`
+	Undo       string            `json:"undo,omitempty"` // the command that reverts it
 }
 
 // intents are the events that are written before a change. Each is followed by a result.

@@ -95,6 +95,9 @@ func (s *Store) Append(events ...judge.Event) ([]judge.Event, error) {
 		if r.Seq, r.By = seq, cmp.Or(r.By, s.opts.By); r.By != nil && *r.By == (judge.User{}) {
 			r.By = nil
 		}
+		if r.Kind == judge.EventMoving {
+			r.Quarantine = s.opts.Quarantine
+		}
 		numbered[i] = r
 		start := buf.Len()
 		if err := encode(&buf, r); err != nil {

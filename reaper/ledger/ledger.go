@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -44,6 +45,9 @@ type Options struct {
 	KeepEvents int
 	// By is the user of the current command. It is set in every event without By.
 	By *judge.User
+	// Quarantine is the directory to which pods are moved. A store with entries of another one is refused: they would be
+	// missed, and then counted as removed by somebody else. "" is not compared.
+	Quarantine string
 }
 
 func (o Options) withDefaults() Options {
@@ -118,7 +122,7 @@ func (s *Store) openForWriting() error {
 	if err := s.openSent(); err != nil {
 		return err
 	}
-	if err := s.load(); err != nil {
+	if err := cmp.Or(s.load(), s.checkQuarantine()); err != nil {
 		return err
 	}
 	s.compactAt = s.opts.CompactBytes
@@ -141,10 +145,21 @@ func OpenReadOnly(dir string, opts Options) (*Store, error) {
 		return nil, err
 	}
 	s.readOnly = true
-	if err := s.load(); err != nil {
+	if err := cmp.Or(s.load(), s.checkQuarantine()); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
+}
+
+// checkQuarantine returns an error if a pod is in another quarantine.
+func (s *Store) checkQuarantine() error {
+	for _, e := range s.ledger.folded.Entries {
+		if s.opts.Quarantine != "" && e.Quarantine != "" && e.Quarantine != s.opts.Quarantine {
+			return fmt.Errorf("cannot use the quarantine %s: %s is in the quarantine %s; set quarantine_dir to that, or restore or purge first what is there",
+				s.opts.Quarantine, e.Name, e.Quarantine)
+		}
+	}
+	return nil
 }
 
 // Close closes the files, and ends the locks that are still held.

@@ -83,6 +83,48 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
+// TestOneQuarantine: while a pod is in one quarantine, another one is refused. In another one it would be missed, counted as
+// removed by somebody else, and forgotten with all that is in it.
+func TestOneQuarantine(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "state")
+	s := open(t, dir, Options{Quarantine: "/a"})
+	appendTo(t, s, life(1, judge.EventQuarantined)...)
+	entry := appendTo(t, s, judge.Event{Kind: judge.EventMoving, UID: uid(2), Entry: "two"})[0]
+	testkit.Must(t, s.Close())
+	refused := func(quarantine string) bool {
+		t.Helper()
+		opened, err := Open(dir, Options{Quarantine: quarantine})
+		if err == nil {
+			testkit.Must(t, opened.Close())
+		}
+		read, errRead := OpenReadOnly(dir, Options{Quarantine: quarantine})
+		if errRead == nil {
+			testkit.Must(t, read.Close())
+		}
+		if (err == nil) != (errRead == nil) {
+			t.Errorf("%s: %v, to read: %v", quarantine, err, errRead)
+		}
+		return err != nil
+	}
+	if entry.Quarantine != "/a" || refused("/a") || !refused("/b") {
+		t.Errorf("%+v", entry)
+	}
+	s = open(t, dir, Options{Quarantine: "/a"})
+	for name, e := range s.Entries() {
+		// An exchange: the pod's other directory is in quarantine now.
+		appendTo(t, s, judge.Event{Kind: judge.EventRestored, UID: e.UID, Entry: name, Other: name + "-other"})
+	}
+	if !refused("/b") {
+		t.Error("the directories that were exchanged are in /a")
+	}
+	for name, e := range s.Entries() {
+		appendTo(t, s, judge.Event{Kind: judge.EventRemoved, UID: e.UID, Entry: name})
+	}
+	if refused("/b") {
+		t.Error("nothing is in /a")
+	}
+}
+
 func TestReadOnlyChangesNothing(t *testing.T) {
 	dir := t.TempDir()
 	w := open(t, dir, Options{})

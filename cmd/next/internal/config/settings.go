@@ -26,8 +26,8 @@ type Settings struct {
 	RootDir string `key:"root_dir" type:"DIR" default:"auto" usage:"the kubelet's root directory; auto: the running kubelet's, else /var/lib/kubelet"`
 
 	// Where pods are moved to. With auto it is the directory orphan-reaper in the kubelet's root directory. It must be on the same
-	// mount as the pods directory, since a pod is moved by one rename, and neither may be inside the other. Before you change it,
-	// restore or purge what is in the old one.
+	// mount as the pods directory, since a pod is moved by one rename, and neither may be inside the other. While a pod is in one
+	// quarantine, another one is refused: restore or purge first what is there.
 	QuarantineDir string `key:"quarantine_dir" type:"DIR" default:"auto" usage:"where pods are moved to; auto: orphan-reaper in the kubelet's root directory"`
 
 	// Where the ledger is kept, and the archives of the CNI files that were removed. It is made if it does not exist. Without its
