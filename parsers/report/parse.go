@@ -93,6 +93,9 @@ func words(text string) string {
 	for _, end := range [...]string{`" numErrs=`, `","`, `"}`, `" v=`, " : There were a total of", ". : There were a total of"} {
 		s, _, _ = strings.Cut(s, end)
 	}
+	if msg, fields, ok := strings.Cut(s, `" podUID="`); ok && !strings.Contains(msg, `"`) { // the end of klog's quoted message
+		s = msg + `: podUID="` + fields
+	}
 	if s = strings.TrimSpace(s); strings.Count(s, `"`)%2 == 1 {
 		s = strings.TrimSuffix(s, `"`)
 	}
