@@ -39,17 +39,6 @@ func entryUIDs(entries map[string]judge.Entry) []parsers.PodUID {
 	return slices.Compact(uids)
 }
 
-// only returns the entries of these pods that are quarantined.
-func only(entries map[string]judge.Entry, uids []parsers.PodUID) map[string]judge.Entry {
-	some := map[string]judge.Entry{}
-	for name, e := range entries {
-		if e.Phase == judge.Quarantined && slices.Contains(uids, e.UID) {
-			some[name] = e
-		}
-	}
-	return some
-}
-
 // refuse returns outcomes of moves that were not tried.
 func refuse(moves []judge.Move, why string) []judge.Outcome {
 	outcomes := make([]judge.Outcome, 0, len(moves))

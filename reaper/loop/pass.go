@@ -32,6 +32,7 @@ type Loop struct {
 	told    map[string]told // what an operator was told, by name of the pod or entry
 	// listening is since when a report of any pod would have been read and heeded: the silence about a restored pod counts.
 	listening judge.Instant
+	slice     time.Duration // of the next clean
 	cni       time.Duration // when the next CNI sweep is due, on CLOCK_BOOTTIME
 	// cniRetry is the time between the last two sweeps that were not complete: it doubles.
 	cniRetry time.Duration
@@ -53,6 +54,8 @@ const (
 	mostMoves = 32
 	// cleanSlice is how long cleaning may take before it gives way.
 	cleanSlice = time.Second
+	// mostSlice bounds the slice of a clean that has to read more than it can in a second before it removes anything.
+	mostSlice = time.Minute
 	// recheckTime bounds the scan and the restores right after a move, also when the daemon has to stop.
 	recheckTime = 30 * time.Second
 	// stuckAfter is how long a changing call may take before the gate is shut.
@@ -80,9 +83,10 @@ func (l *Loop) Pass(ctx context.Context, opt Options) (Status, error) {
 	if !opt.DryRun {
 		p.release()
 		p.write(conflicts(p.decided.Plan.Conflicts, p.node, p.Clock.Now())...)
-		p.restore(ctx, p.decided.Plan.Restores, p.decided.Plan.Breaker)
-		p.move(ctx)
-		p.clean(ctx)
+		if p.restore(ctx, p.decided.Plan.Restores, p.decided.Plan.Breaker) {
+			p.move(ctx)
+			p.clean(ctx)
+		}
 	}
 	p.sweepCNI(ctx)
 	return p.end(), nil
@@ -158,21 +162,24 @@ func (p *pass) fail(what string, err error) {
 	p.Log.Error("a step of the pass failed", slog.String("what", what), slog.Any("error", err))
 }
 
-// restore moves living pods back: the intents and the breaker are written first, together.
-func (p *pass) restore(ctx context.Context, moves, breaker []judge.Move) {
+// restore moves living pods back: the intents and the breaker are written first, together. It returns false if they could not
+// be written: then nothing else may be changed either.
+func (p *pass) restore(ctx context.Context, moves, breaker []judge.Move) bool {
 	permit := p.permit()
 	if len(moves) == 0 || !permit.MayRestore() {
-		return
+		return true
 	}
 	now := p.Clock.Now()
 	events := intents(moves, p.node, now)
 	if _, open := p.Ledger.Breaker(); !open && len(breaker) > 0 {
 		events = append([]judge.Event{breakerEvent(breaker[0], p.node, now)}, events...)
 	}
-	if p.write(events...) {
-		p.write(results(p.Disk.Execute(ctx, permit, moves), p.node, p.Clock.Now())...)
-		p.now = true // the next scan shows where the pods are
+	if !p.write(events...) {
+		return false
 	}
+	p.write(results(p.Disk.Execute(ctx, permit, moves), p.node, p.Clock.Now())...)
+	p.now = true // the next scan shows where the pods are
+	return true
 }
 
 // move moves the pods that are planned to quarantine, in batches: intent, recheck, rename, recheck, result.
@@ -233,7 +240,7 @@ func (p *pass) recheck(ctx context.Context, batch []judge.Move) (still []judge.M
 	fresh := p.Scanner.Scan(ctx, uidsOf(batch), nil)
 	p.node = fresh.Node
 	in := p.input(fresh)
-	in.Entries, in.Settings.MaxPerScan = nil, 0
+	in.Entries = nil
 	planned := map[parsers.PodUID]judge.Move{}
 	d := judge.Decide(in)
 	maps.Copy(p.holds, d.Holds) // what this scan has seen counts, too: a pod that showed itself begins its hold again
@@ -274,7 +281,6 @@ func (p *pass) recheckMoved(ctx context.Context, outcomes []judge.Outcome) bool 
 	p.node = fresh.Node
 	p.snapshot = p.snapshot.With(fresh)
 	in := p.input(fresh)
-	in.Entries = only(in.Entries, moved)
 	plan := judge.Decide(in).Plan
 	p.write(conflicts(plan.Conflicts, p.node, p.Clock.Now())...)
 	p.restore(ctx, plan.Restores, plan.Breaker)
@@ -284,12 +290,12 @@ func (p *pass) recheckMoved(ctx context.Context, outcomes []judge.Outcome) bool 
 // clean removes what is due in quarantine, and gives way after a second: a living pod waits for the next scan. Everything
 // about the entry was judged by the scan of this pass.
 func (p *pass) clean(ctx context.Context) {
-	slice := cleanSlice
+	slice := max(p.slice, cleanSlice)
 	if next := p.decided.Plan.Next; next > 0 {
 		slice = min(slice, max(next, afterReport))
 	}
 	until := p.Clock.Now().Boot + slice
-	for _, m := range p.decided.Plan.Cleans {
+	for i, m := range p.decided.Plan.Cleans {
 		permit := p.permit()
 		left := until - p.Clock.Now().Boot
 		if !permit.MayRemove() || ctx.Err() != nil {
@@ -307,6 +313,9 @@ func (p *pass) clean(ctx context.Context) {
 		cancel()
 		for _, o := range outcomes {
 			p.now = p.now || o.Stopped
+			if p.slice = cleanSlice; o.Stopped && i == 0 && len(o.Taken) == 0 {
+				p.slice = min(2*slice, mostSlice) // reading alone takes longer than the slice
+			}
 			if !o.Stopped && (o.Result == judge.Done || o.Result == judge.Partly) {
 				p.cleaned = append(p.cleaned, o.Move.UID)
 			}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/parsers/report"
+	"github.com/orphan-reaper/orphan-reaper/reaper/content"
 	"github.com/orphan-reaper/orphan-reaper/reaper/judge"
 )
 
@@ -32,7 +33,10 @@ type world struct {
 	// slow is true if a clean goes on until its context ends, and unmovable is the answer of Movable.
 	slow      bool
 	unmovable error
-	kubelet   int // its PID in the next scans
+	needs     time.Duration // what a clean needs at one go
+	refuse    string        // the disk's answer to a move
+	enter     error         // the ledger's to Enter
+	kubelet   int           // its PID in the next scans
 	blind     bool
 }
 
@@ -42,6 +46,7 @@ type pod struct {
 	ino     uint64
 	alive   bool
 	mounted bool // a leftover mount
+	static  bool
 }
 
 func newWorld(uids ...parsers.PodUID) *world {
@@ -112,6 +117,7 @@ func (w *world) Scan(_ context.Context, only, also []parsers.PodUID) judge.Snaps
 		}
 		in, there := w.pods[uid]
 		if there {
+			p.Static = in.static
 			p.Present, p.ID, p.Facts[judge.Directory].Truth = judge.Yes, judge.FileID{Ino: in.ino}, judge.Yes
 			p.Facts[judge.Mounted] = judge.Fact{Truth: judge.No, Alive: in.mounted}
 			if in.mounted {
@@ -142,6 +148,10 @@ func (w *world) Execute(ctx context.Context, permit judge.Permit, moves []judge.
 		}
 		switch m.Action {
 		case judge.Quarantine:
+			if w.refuse != "" {
+				o.Result, o.Err = judge.Refused, w.refuse
+				break
+			}
 			w.moved[m.Entry] = w.pods[m.UID]
 			delete(w.pods, m.UID)
 		case judge.Restore:
@@ -151,10 +161,15 @@ func (w *world) Execute(ctx context.Context, permit judge.Permit, moves []judge.
 			if !permit.MayRemove() {
 				panic("a clean without a permit")
 			}
-			if w.slow {
-				<-ctx.Done()
-				o.Result, o.Stopped = judge.Partly, true
-			} else if w.moved[m.Entry] == nil {
+			select {
+			case <-ctx.Done():
+				o.Result, o.Stopped = judge.Refused, true
+				if w.slow {
+					o.Result, o.Taken = judge.Failed, map[content.Class]judge.Tally{content.Projected: {Entries: 1}}
+				}
+			case <-w.cleaned():
+			}
+			if !o.Stopped && w.moved[m.Entry] == nil {
 				o.Result = judge.Gone
 			}
 			if !o.Stopped {
@@ -181,7 +196,20 @@ func (w *world) Where(uid parsers.PodUID, entry string) (inPods, inQuarantine ju
 func (w *world) Movable() error               { return w.unmovable }
 func (*world) Stuck() (string, time.Duration) { return "", 0 }
 
-func (*world) Enter(context.Context) (func(), error) { return func() {}, nil }
+func (w *world) Enter(context.Context) (func(), error) { return func() {}, w.enter }
+
+// cleaned returns a channel that is ready when a clean has ended.
+func (w *world) cleaned() <-chan time.Time {
+	switch {
+	case w.slow:
+		return nil
+	case w.needs > 0:
+		return time.After(w.needs)
+	}
+	now := make(chan time.Time)
+	close(now)
+	return now
+}
 
 func (w *world) Append(events ...judge.Event) ([]judge.Event, error) {
 	for i := range events {
