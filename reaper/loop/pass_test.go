@@ -288,7 +288,7 @@ func TestSchedule(t *testing.T) {
 	later(6 * time.Second)
 	turn("the ledger is full", whileWaiting)
 	w.fail = ""
-	turn("moved", 5*time.Minute) // confirm
+	turn("moved, and it is in confirm", whileWaiting)
 	later(5 * time.Minute)
 	turn("confirm has ended", otherwise)
 
