@@ -82,7 +82,7 @@ func (d *Daemon) Read(line report.Line) {
 		}
 		return
 	}
-	if fresh := d.logs.add(l, now); fresh || r.Kind == report.Removal && d.holdIsOver(r.UID, now) {
+	if fresh := d.logs.add(l, d.node, now); fresh || r.Kind == report.Removal && d.holdIsOver(r.UID, now) {
 		d.schedule.ask(now.Boot + afterReport)
 	}
 }

@@ -123,6 +123,23 @@ func TestReturnsInQuarantine(t *testing.T) {
 	}
 }
 
+// TestReportedAgain has a pod that is alive for a moment, in which a scan sees it, while its reports are less than a minute
+// apart. It is judged again soon.
+func TestReportedAgain(t *testing.T) {
+	for _, alive := range []time.Duration{15 * time.Second, 45 * time.Second} {
+		w := newWorld(one)
+		d := w.daemon()
+		w.run(t.Context(), t, d, 20*time.Second)
+		w.pods[one].alive = true
+		w.run(t.Context(), t, d, alive)
+		w.pods[one].alive = false
+		w.run(t.Context(), t, d, 7*time.Minute)
+		if w.pods[one] != nil {
+			t.Errorf("after %s: it was not moved", alive)
+		}
+	}
+}
+
 // TestLedgerFails shows that nothing is changed whose intent is not on disk, and that it is tried again.
 func TestLedgerFails(t *testing.T) {
 	w := newWorld(one)

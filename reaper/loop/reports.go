@@ -19,8 +19,9 @@ type reports struct {
 	last map[parsers.PodUID]judge.Log
 }
 
-// add remembers a credible report. It returns true if the pod had none in the last minute.
-func (r *reports) add(l judge.Logged, now judge.Instant) (fresh bool) {
+// add remembers a credible report. It returns true if the last one about the pod counts no more: the next scan judges the pod
+// anew. Else a repeated line starts nothing.
+func (r *reports) add(l judge.Logged, n judge.Node, now judge.Instant) (fresh bool) {
 	if r.last == nil {
 		r.last = map[parsers.PodUID]judge.Log{}
 	}
@@ -41,8 +42,7 @@ func (r *reports) add(l judge.Logged, now judge.Instant) (fresh bool) {
 		log.Removal = l
 	}
 	r.last[l.UID] = log
-	since, ok := now.Since(was.At)
-	return !ok || since > time.Minute
+	return judge.Credible(was, n, now) != ""
 }
 
 // forget removes the pods that were not reported for an hour.

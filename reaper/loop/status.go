@@ -87,10 +87,10 @@ func (s *Status) waiting() bool {
 		slices.ContainsFunc(s.Quarantine, func(e judge.JudgedEntry) bool { return waits(e.Decision) && e.Phase != judge.Retained || e.Due != nil })
 }
 
-// reportedAndKept reports whether the kubelet reports a pod that is kept: it hides all others.
+// reportedAndKept reports whether the kubelet reports a pod that is kept, or alive again: it hides all others.
 func (s *Status) reportedAndKept() bool {
 	return slices.ContainsFunc(s.Pods, func(p PodStatus) bool {
-		return p.Decision == judge.Keep && p.Facts[judge.Reported].Truth == judge.Yes
+		return (p.Decision == judge.Keep || p.Decision == judge.IsAlive) && p.Facts[judge.Reported].Truth == judge.Yes
 	})
 }
 

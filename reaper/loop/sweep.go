@@ -108,7 +108,7 @@ func (d *Daemon) Recall(line report.Line) (written time.Time, counts bool) {
 	l := judge.Logged{Report: r, At: now}
 	counts = judge.Credible(l, d.node, now) == ""
 	if judge.ByKubelet(l, d.node) == "" { // if it is too old, it releases nothing and has words
-		d.logs.add(l, now)
+		d.logs.add(l, d.node, now)
 	}
 	return l.Written(), counts
 }
