@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"log/slog"
 	"os"
 	"os/signal"
 	"slices"
@@ -18,6 +19,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/cmd/next/internal/config"
 	"github.com/orphan-reaper/orphan-reaper/cmd/next/internal/show"
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
+	"github.com/orphan-reaper/orphan-reaper/reaper/next/audit"
+	"github.com/orphan-reaper/orphan-reaper/reaper/next/tracing"
 )
 
 // The exit codes.
@@ -86,6 +89,16 @@ func run(args []string, in io.Reader, out, stderr io.Writer) int {
 		time.AfterFunc(patience, func() { close(late) })
 	})
 	a := &app{in: in, out: out, stderr: stderr}
+	log := audit.NewLog(stderr, slog.LevelWarn)
+	ctx, sent, err := tracing.Start(ctx, version(), log)
+	if err != nil {
+		log.Warn("nothing is traced", slog.Any("error", err))
+	}
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		defer cancel()
+		sent(ctx)
+	}()
 	root := newRoot(a)
 	root.SetArgs(args)
 	ended := make(chan error, 1)

@@ -91,7 +91,7 @@ func (n *opened) serve(ctx context.Context, edges *sync.WaitGroup) (*fleet.Serve
 	if err != nil {
 		return nil, err
 	}
-	n.Asks = make(chan struct{}, 1)
+	n.Asks = make(chan string, 1)
 	server := &fleet.Server{
 		Node: name, Version: version(), Start: n.Clock.Now().Wall, Settings: n.Settings, WebConfigFile: n.cfg.WebConfigFile,
 		Metrics: n.metrics.Registry(), Ask: n.Ask, Clock: n.Clock, Log: n.Log,

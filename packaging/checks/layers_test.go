@@ -56,10 +56,11 @@ var layers = []layer{
 	{"reaper/policy/...", pure, "parsers reaper/clean reaper/policy/...", "what judges gets values"},
 	{"reaper/content", pure, "", "what judges gets values"},
 	{"reaper/judge", pure, "parsers/... reaper/content", "what judges gets values"},
-	{"reaper/loop", loop, "parsers/... reaper/judge", "cmd gives the loop what reads and changes"},
+	{"reaper/loop", loop, "parsers/... reaper/judge reaper/span", "cmd gives the loop what reads and changes"},
 	{"reaper", loop, "parsers reaper/policy/... reaper/progress", "cmd gives the loop what reads and changes"},
 
 	// These know no rule of ours.
+	{"reaper/span", loop, "", "every package may import it"},
 	{"reaper/bounded", reads, "", "it bounds any call"},
 	{"reaper/beneath", reads, "reaper/clean reaper/policy/...", "it opens and decides nothing"},
 	{"reaper/fdpath", reads, "reaper/bounded reaper/content reaper/judge", "it opens and decides nothing"},
@@ -70,14 +71,14 @@ var layers = []layer{
 	// The core: what follows, reads, changes, keeps and records knows none of the others, nor CNI, nor the fleet.
 	{"reaper/logs", reads, "parsers/report", "it follows logs and judges nothing"},
 	{"reaper/source", reads, "parsers reaper/clean", "it follows logs and judges nothing"},
-	{"reaper/node", reads, "parsers reaper/bounded reaper/content reaper/cri reaper/fdpath reaper/judge", "reading never removes"},
+	{"reaper/node", reads, "parsers reaper/bounded reaper/content reaper/cri reaper/fdpath reaper/judge reaper/span", "reading never removes"},
 	{"reaper/probe/procfs", reads, base, "it reads /proc for the sensors"},
 	{"reaper/probe", reads, base + "reaper/cri reaper/kube reaper/probe/...", "reading never removes"},
 	{"reaper/probe/...", reads, base + "reaper/cri reaper/kube reaper/probe/procfs", "a sensor knows no other, and reading never removes"},
 	{"reaper/internal/change", changes, "reaper/beneath", "it makes the system calls that change the disk, and decides nothing"},
 	{"reaper/removal/confine", reads, base, "it takes rights away and removes nothing"},
 	{"reaper/removal", changes, base + "reaper/internal/change reaper/progress reaper/removal/confine", "removal decides nothing and reads no node"},
-	{"reaper/quarantine", changes, "parsers reaper/bounded reaper/content reaper/fdpath reaper/judge", "it decides nothing and reads no node"},
+	{"reaper/quarantine", changes, "parsers reaper/bounded reaper/content reaper/fdpath reaper/judge reaper/span", "it decides nothing and reads no node"},
 	{"reaper/unmount", changes, base + "reaper/internal/change", "unmount decides nothing and reads no node"},
 	{"reaper/ledger", reads, "parsers reaper/judge", "it keeps records and decides nothing"},
 	{"reaper/state", reads, "parsers reaper/clean reaper/policy/...", "it keeps records and decides nothing"},
@@ -94,7 +95,8 @@ var layers = []layer{
 
 	// The new edges, which replace those of the same names.
 	{"reaper/next/audit", reads, "parsers/... reaper/bounded reaper/content reaper/judge reaper/loop", "it records and decides nothing"},
-	{"reaper/next/fleet", reads, "reaper/bounded reaper/judge reaper/loop", "it reports what it was given"},
+	{"reaper/next/fleet", reads, "reaper/bounded reaper/judge reaper/loop reaper/span", "it reports what it was given"},
+	{"reaper/next/tracing", reads, "reaper/span", "it sends spans, and knows nothing of what they are about"},
 	{"reaper/next/cni", changes, "parsers reaper/bounded reaper/cri reaper/fdpath reaper/judge reaper/loop reaper/quarantine", "it reads its own files and asks the runtimes; quarantine has the call that removes"},
 	{"cmd/next/internal/show", shows, "parsers/... reaper/bounded reaper/content reaper/judge reaper/loop reaper/next/...", "a screen is made of values"},
 	{"cmd/next/...", wires, "cmd/next/... parsers/... reaper/...", "cmd opens what reads and changes"},

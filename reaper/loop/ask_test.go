@@ -25,11 +25,11 @@ func TestAsk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
 		d := w.daemon()
-		d.Clock, d.Asks = bubble{time.Now()}, make(chan struct{}, 1)
+		d.Clock, d.Asks = bubble{time.Now()}, make(chan string, 1)
 		var answers []uint64
 		w.before = func(call string) {
 			if strings.HasPrefix(call, "scan") && len(answers) < 2 {
-				answers = append(answers, d.Ask(), d.Ask())
+				answers = append(answers, d.Ask(""), d.Ask(""))
 			}
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

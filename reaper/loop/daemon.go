@@ -10,6 +10,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/parsers/report"
 	"github.com/orphan-reaper/orphan-reaper/reaper/judge"
+	"github.com/orphan-reaper/orphan-reaper/reaper/span"
 )
 
 // When the daemon scans.
@@ -33,12 +34,13 @@ type Daemon struct {
 	Parse func(report.Line) (report.Report, bool)
 	// Reload delivers the settings of a new configuration.
 	Reload <-chan judge.Settings
-	// Asks is where Ask leaves a request: a channel of one place, nil if nothing asks.
-	Asks chan struct{}
+	// Asks is where Ask leaves a request, with its traceparent: a channel of one place, nil if nothing asks.
+	Asks chan string
 	// Ended is called after each pass, with its number. It must not block.
 	Ended func(pass uint64, s Status, err error)
 
 	schedule schedule
+	parent   string        // the traceparent of the request for the next pass
 	passes   atomic.Uint64 // that have begun
 }
 
@@ -98,11 +100,11 @@ func (d *Daemon) holdIsOver(uid parsers.PodUID, now judge.Instant) bool {
 }
 
 // Ask asks for a pass (POST /scan), and returns the number of one that begins after the call. It does not block, and any
-// goroutine may call it.
-func (d *Daemon) Ask() (pass uint64) {
+// goroutine may call it. The pass belongs to the trace of traceparent, if that is not "".
+func (d *Daemon) Ask(traceparent string) (pass uint64) {
 	pass = d.passes.Load() + 1 // read first: a pass that begins meanwhile begins after the call, too
 	select {
-	case d.Asks <- struct{}{}:
+	case d.Asks <- traceparent:
 	default: // a request is there already, and its pass is still to begin
 	}
 	return pass
@@ -117,7 +119,10 @@ func (d *Daemon) Turn(ctx context.Context) error {
 func (d *Daemon) turn(ctx context.Context, opt Options) (Status, error) {
 	pass := d.passes.Add(1)
 	d.schedule.begun = d.Clock.Now().Boot
-	s, err := d.Pass(ctx, opt)
+	traced, end := span.Start(span.Parent(ctx, d.parent), "pass")
+	s, err := d.Pass(traced, opt)
+	end(err)
+	d.parent = ""
 	now := d.Clock.Now().Boot
 	d.schedule.due = 0
 	switch {
@@ -169,7 +174,7 @@ func (d *Daemon) Run(ctx context.Context) {
 		case s := <-d.Reload:
 			d.Settings = s
 			d.schedule.ask(now)
-		case <-d.Asks:
+		case d.parent = <-d.Asks:
 			d.schedule.ask(now)
 		case <-timer.C:
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/judge"
+	"github.com/orphan-reaper/orphan-reaper/reaper/span"
 )
 
 // Loop scans, judges and carries out, one pass at a time. It is not safe for concurrent use.
@@ -111,7 +112,7 @@ type pass struct {
 func (p *pass) scan(ctx context.Context) {
 	p.snapshot = p.Scanner.Scan(ctx, p.opt.Only, entryUIDs(p.Ledger.Entries()))
 	p.node = p.snapshot.Node
-	p.decided = judge.Decide(p.input(p.snapshot))
+	p.decided = decide(ctx, p.input(p.snapshot))
 	if len(p.opt.Only) == 0 {
 		p.holds = p.decided.Holds
 		p.logs.forget(p.snapshot.At)
@@ -121,6 +122,13 @@ func (p *pass) scan(ctx context.Context) {
 		p.holds = map[parsers.PodUID]judge.Hold{}
 	}
 	maps.Copy(p.holds, p.decided.Holds)
+}
+
+// decide judges, in a span of its own.
+func decide(ctx context.Context, in judge.Input) judge.Decided {
+	_, end := span.Start(ctx, "judge")
+	defer end(nil)
+	return judge.Decide(in)
 }
 
 // input is what the snapshot is judged with.
@@ -242,7 +250,7 @@ func (p *pass) recheck(ctx context.Context, batch []judge.Move) (still []judge.M
 	in := p.input(fresh)
 	in.Entries = nil
 	planned := map[parsers.PodUID]judge.Move{}
-	d := judge.Decide(in)
+	d := decide(ctx, in)
 	maps.Copy(p.holds, d.Holds) // what this scan has seen counts, too: a pod that showed itself begins its hold again
 	for _, m := range d.Plan.Moves {
 		planned[m.UID] = m
@@ -281,7 +289,7 @@ func (p *pass) recheckMoved(ctx context.Context, outcomes []judge.Outcome) bool 
 	p.node = fresh.Node
 	p.snapshot = p.snapshot.With(fresh)
 	in := p.input(fresh)
-	plan := judge.Decide(in).Plan
+	plan := decide(ctx, in).Plan
 	p.write(conflicts(plan.Conflicts, p.node, p.Clock.Now())...)
 	p.restore(ctx, plan.Restores, plan.Breaker)
 	return len(plan.Restores)+len(plan.Conflicts) == 0
@@ -333,6 +341,8 @@ func (p *pass) sweepCNI(ctx context.Context) {
 	if p.CNI == nil || !p.opt.DryRun && !p.opt.Order && len(p.cleaned) == 0 && p.cni > now {
 		return
 	}
+	ctx, end := span.Start(ctx, "cni")
+	defer end(nil)
 	p.last.CNI = p.CNI.Sweep(ctx, p.permit(), p.snapshot, p.cleaned, p.write)
 	p.problems = append(p.problems, p.last.CNI.Problems...)
 	switch {

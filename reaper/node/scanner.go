@@ -18,6 +18,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/cri"
 	"github.com/orphan-reaper/orphan-reaper/reaper/fdpath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/judge"
+	"github.com/orphan-reaper/orphan-reaper/reaper/span"
 )
 
 // Config has the settings of a Scanner. Tests set the fields after Clock.
@@ -112,7 +113,9 @@ func (d doubt) fact(f judge.Fact) judge.Fact {
 }
 
 // sense runs one sensor under its time limit. Work that takes too long is abandoned, and not begun again until it ends.
-func sense[T any](ctx context.Context, s *Scanner, name string, work func(ctx context.Context) (T, error)) sensed[T] {
+func sense[T any](ctx context.Context, s *Scanner, name string, work func(ctx context.Context) (T, error)) (answer sensed[T]) {
+	ctx, end := span.Start(ctx, name)
+	defer func() { end(answer.doubt.err) }()
 	limit := s.patience()
 	inner, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -135,6 +138,8 @@ func sense[T any](ctx context.Context, s *Scanner, name string, work func(ctx co
 // Scan reads every entry of the pods directory, or those of only if that is not empty, and the pods of also, which are in
 // quarantine.
 func (s *Scanner) Scan(ctx context.Context, only, also []parsers.PodUID) judge.Snapshot {
+	ctx, end := span.Start(ctx, "scan")
+	defer end(nil)
 	c := &scan{Scanner: s, at: s.cfg.Clock.Now(), names: sense(ctx, s, "directories", s.listPods)}
 	c.want(only, also)
 	c.procs = sense(ctx, s, "processes", s.readProcesses)

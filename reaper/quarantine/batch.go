@@ -13,6 +13,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/fdpath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/judge"
+	"github.com/orphan-reaper/orphan-reaper/reaper/span"
 )
 
 var (
@@ -99,10 +100,20 @@ func (b *batch) run(ctx context.Context) {
 				b.sync(b.todo[begun:n])
 				begun, b.target = n, t
 			}
-			b.outs[i] = b.one(ctx, m)
+			inner, end := span.Start(ctx, string(m.Action), "pod", string(m.UID))
+			b.outs[i] = b.one(inner, m)
+			end(failure(b.outs[i]))
 		}
 	}
 	b.sync(b.todo[begun:])
+}
+
+// failure returns the error of an outcome, for tracing.
+func failure(o judge.Outcome) error {
+	if o.Err == "" {
+		return nil
+	}
+	return errors.New(o.Err)
 }
 
 func (b *batch) any(a judge.Action) bool {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/judge"
+	"github.com/orphan-reaper/orphan-reaper/reaper/span"
 )
 
 // Target is the daemon of one node.
@@ -66,6 +67,9 @@ func (c *Client) ask(ctx context.Context, t Target, method, path string) (Head, 
 		return Head{}, err
 	}
 	r.SetBasicAuth(c.User, c.Password)
+	if parent := span.Traceparent(ctx); parent != "" {
+		r.Header.Set("traceparent", parent)
+	}
 	a, err := c.transport.RoundTrip(r)
 	if err != nil {
 		return Head{}, why(ctx, err)

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/judge"
+	"github.com/orphan-reaper/orphan-reaper/reaper/span"
 )
 
 // Fleet is what many nodes have answered: what `fleet list` and `fleet sweep` print.
@@ -42,6 +43,8 @@ type Sums struct {
 // List asks each target for its report.
 func (c *Client) List(ctx context.Context, targets []Target) Fleet {
 	c.open()
+	ctx, end := span.Start(ctx, "fleet list")
+	defer end(nil)
 	return c.list(ctx, targets)
 }
 
@@ -55,6 +58,8 @@ func (c *Client) list(ctx context.Context, targets []Target) Fleet {
 // over. A daemon does by itself, and in time, what a pass does: nothing becomes quicker than its settings.
 func (c *Client) Sweep(ctx context.Context, targets []Target, wait time.Duration) Fleet {
 	c.open()
+	ctx, end := span.Start(ctx, "fleet sweep")
+	defer end(nil)
 	return c.sweep(ctx, targets, wait)
 }
 
@@ -122,7 +127,9 @@ func (c *Client) each(ctx context.Context, targets []Target, ask func(context.Co
 	asking.SetLimit(max(1, c.Parallel))
 	for i, t := range targets {
 		asking.Go(func() error {
+			ctx, end := span.Start(ctx, "node", "node", t.Node)
 			h, err := ask(ctx, i, t)
+			end(err)
 			if err != nil {
 				h = Head{}
 				nodes[i].Error = short(err.Error())

@@ -154,7 +154,7 @@ func TestSweep(t *testing.T) {
 						asked = -1
 					}
 				}
-				d.Ask = func() uint64 { asked = now; return 4 }
+				d.Ask = func(string) uint64 { asked = now; return 4 }
 				d.Ended(3, s, nil)
 				if end && asked >= 0 && now-asked > 10*time.Second {
 					d.Ended(4, s, nil)

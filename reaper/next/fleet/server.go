@@ -45,7 +45,7 @@ type Server struct {
 	Settings      judge.Settings
 	WebConfigFile string // "" for none
 	Metrics       prometheus.Gatherer
-	Ask           func() (pass uint64) // loop.Daemon.Ask
+	Ask           func(traceparent string) (pass uint64) // loop.Daemon.Ask
 	// Alive returns nil while the loop works, else what it hangs at: what stops the watchdog.
 	Alive func() error
 	Clock loop.Clock
@@ -234,8 +234,8 @@ func (s *Server) getReport(w http.ResponseWriter, _ *http.Request) {
 	_, _ = w.Write(text)
 }
 
-func (s *Server) postScan(w http.ResponseWriter, _ *http.Request) {
-	scan := s.Ask()
+func (s *Server) postScan(w http.ResponseWriter, r *http.Request) {
+	scan := s.Ask(r.Header.Get("traceparent"))
 	s.mu.Lock()
 	s.begin()
 	head := s.head

@@ -48,7 +48,7 @@ func must(t *testing.T, err error) {
 func newServer() *Server {
 	return &Server{
 		Node: "n1", Version: "v1", Start: time.Unix(1e9, 7).UTC(), Settings: judge.Settings{Hold: time.Minute, Confirm: 5 * time.Minute},
-		Metrics: prometheus.NewRegistry(), Ask: func() uint64 { return 9 }, Alive: func() error { return nil },
+		Metrics: prometheus.NewRegistry(), Ask: func(string) uint64 { return 9 }, Alive: func() error { return nil },
 		Clock: &clock{time.Hour}, Log: slog.New(slog.DiscardHandler),
 	}
 }
