@@ -3,6 +3,7 @@ package judge
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers/report"
@@ -127,7 +128,7 @@ func (l *Logged) stale(now Instant) string {
 	switch {
 	case l.Journal != nil && !recent(l.Journal.Time):
 		return "journald has the line from " + l.Journal.Time.UTC().Format(time.RFC3339)
-	case l.Journal != nil && l.Journal.BootID != now.BootID:
+	case l.Journal != nil && l.Journal.BootID != strings.ReplaceAll(now.BootID, "-", ""): // the kernel writes it with dashes, journald without
 		return "the line is of an earlier boot"
 	case l.HeaderZone && !recent(l.Header):
 		return "the line is from " + l.Header.UTC().Format(time.RFC3339)

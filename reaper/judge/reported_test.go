@@ -60,6 +60,10 @@ func TestCredible(t *testing.T) {
 		{"f: arrived too long ago", No, func(c *Case) { c.Log.Removal.At = now.Add(-31 * time.Second) }},
 		{"f: arrived just in time", Yes, func(c *Case) { c.Log.Removal.At = now.Add(-30 * time.Second) }},
 		{"f: a stalled journal delivers it now", No, func(c *Case) { c.Log.Removal.Journal.Time = now.Wall.Add(-10 * time.Minute) }},
+		{"f: of this boot, whose ID the kernel writes with dashes", Yes, func(c *Case) {
+			c.Now.BootID, c.Log.Removal.At.BootID, c.Hold.Since.BootID, c.Hold.SumSince.BootID = "61-49", "61-49", "61-49", "61-49"
+			c.Log.Removal.Journal.BootID = "6149"
+		}},
 		{"f: of an earlier boot", No, func(c *Case) { c.Log.Removal.Journal.BootID = "a" }},
 		{"f: a flushed queue delivers it now", No, func(c *Case) { c.Log.Removal.Header = now.Wall.Add(-10 * time.Minute) }},
 		{"f: a header from the future", No, func(c *Case) { c.Log.Removal.Header = now.Wall.Add(time.Minute) }},

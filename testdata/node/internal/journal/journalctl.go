@@ -73,7 +73,7 @@ func parseJournalctl(args []string) (*reader, error) {
 			}
 			value = args[i]
 		}
-		noTail, since = noTail || name == "--no-tail", since || name == "--since"
+		noTail, since = noTail || name == "--no-tail" || name == "--lines" && value == "all", since || name == "--since"
 		if err := r.option(name, value); err != nil {
 			return nil, err
 		}
@@ -112,7 +112,9 @@ func (r *reader) option(name, value string) (err error) {
 		}
 		r.match("_SYSTEMD_UNIT=" + value)
 	case "--lines":
-		r.lines, err = strconv.Atoi(value)
+		if r.lines = -1; value != "all" {
+			r.lines, err = strconv.Atoi(value)
+		}
 	default:
 		if !slices.Contains(ignored, name) {
 			err = fmt.Errorf("journalctl: unrecognized option '%s'", name)
