@@ -262,12 +262,19 @@ func TestCNI(t *testing.T) {
 func TestReports(t *testing.T) {
 	var r reports
 	at := newWorld().now
+	node := judge.Node{Kubelet: judge.Kubelet{PID: 100, Inner: 100, Unit: "kubelet.service"}, KubeletKnown: judge.Fact{Truth: judge.Yes}}
 	add := func(uid parsers.PodUID, kind report.Kind, at judge.Instant) bool {
-		return r.add(judge.Logged{Report: report.Report{UID: uid, Kind: kind}, At: at}, at)
+		line := report.Line{Whole: true, Journal: &report.Journal{Unit: "kubelet.service", PID: 100, BootID: at.BootID, Time: at.Wall}}
+		return r.add(judge.Logged{Report: report.Report{Line: line, UID: uid, Kind: kind, PID: 100, Header: at.Wall, HeaderZone: true}, At: at}, node, at)
 	}
-	if !add(one, report.Removal, at) || add(one, report.Removal, at.Add(2*time.Second)) || !add(one, report.Removal, at.Add(90*time.Second)) {
-		t.Error("a report is new if there was none for a minute")
+	if !add(one, report.Removal, at) || add(one, report.Removal, at.Add(2*time.Second)) || !add(one, report.Removal, at.Add(33*time.Second)) {
+		t.Error("a report is new if the last one counts no more")
 	}
+	node.Kubelet.Unit = "other.service"
+	if !add(one, report.Removal, at.Add(35*time.Second)) {
+		t.Error("a report is new if the last one is not by the kubelet that runs now")
+	}
+	node.Kubelet.Unit = "kubelet.service"
 	if !add(one, report.Volumes, at) || r.last[one].Removal.Kind != report.Removal || r.last[one].Volumes.Kind != report.Volumes {
 		t.Errorf("both kinds: %+v", r.last[one])
 	}
