@@ -129,7 +129,7 @@ func (n *node) flags() string {
 
 // nextFlags are the same for the program in cmd/next.
 func (n *node) nextFlags() string {
-	return "--root-dir=" + n.root + " --state-dir=" + n.Dir + "/state --cni-dir=" + n.cni + " --cni-conf-dir=" + n.cniConf +
+	return "--config=/dev/null --root-dir=" + n.root + " --state-dir=" + n.Dir + "/state --cni-dir=" + n.cni + " --cni-conf-dir=" + n.cniConf +
 		" --metrics-file=" + n.Dir + "/metrics.prom"
 }
 

@@ -73,7 +73,8 @@ type Settings struct {
 	// The directory of libcni's cache, of Multus' and flannel's files, and of host-local's networks.
 	CNIDir string `key:"cni_dir" type:"DIR" default:"/var/lib/cni" usage:"where libcni and host-local keep their files"`
 
-	// The directory from which the runtime loads its network configuration. K3s, RKE2 and MicroK8s have others. An address
+	// The directory from which the runtime loads its network configuration. Set it if that is another one, such as
+	// /var/lib/rancher/k3s/agent/etc/cni/net.d of K3s or /var/snap/microk8s/current/args/cni-network of MicroK8s. An address
 	// that no cache file explains is removed only if its network is the one that the runtime loads.
 	CNIConfDir string `key:"cni_conf_dir" type:"DIR" default:"/etc/cni/net.d" usage:"where the runtime finds its network configuration"`
 
