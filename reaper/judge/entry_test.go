@@ -71,6 +71,12 @@ func TestEntry(t *testing.T) {
 		{"confirm has not passed", func(_ *Input, _ *Pod, e *Entry) { e.MovedAt = now.Add(-299 * time.Second) }, "", 0, false},
 		{"the kubelet has just started", func(in *Input, _ *Pod, _ *Entry) { in.Snapshot.Node.Kubelet.Start = now.Boot - time.Minute }, "", 0, false},
 		{"the machine has just booted", func(in *Input, _ *Pod, e *Entry) { e.MovedAt.BootID = "a"; in.Now.Boot = time.Minute }, "", 0, false},
+		{"the machine has booted, and the kubelet runs long enough", func(_ *Input, _ *Pod, e *Entry) { e.MovedAt.BootID = "a" }, Clean, content.Payloads, false},
+		{"it failed a minute ago", func(_ *Input, _ *Pod, e *Entry) { e.Err, e.FailedAt = "read-only", now.Add(-time.Minute) }, "", 0, false},
+		{"it failed five minutes ago", func(_ *Input, _ *Pod, e *Entry) { e.Err, e.FailedAt = "read-only", now.Add(-5*time.Minute) }, Clean, content.Payloads, false},
+		{"it failed a minute ago, and was then begun again and killed", func(_ *Input, _ *Pod, e *Entry) {
+			e.Err, e.FailedAt, e.Phase, e.Remove = "read-only", now.Add(-time.Minute), Cleaning, content.Payloads
+		}, Clean, content.Payloads, false},
 		{"no kubelet runs", func(in *Input, _ *Pod, _ *Entry) { in.Snapshot.Node.KubeletKnown.Truth = No }, "", 0, false},
 		{"the gate is shut", func(in *Input, _ *Pod, _ *Entry) { in.Permit = Permit{restore: true} }, "", 0, false},
 		{"not scanned", func(in *Input, _ *Pod, _ *Entry) { in.Snapshot.Pods = nil }, "", 0, false},
@@ -133,6 +139,12 @@ func TestEntry(t *testing.T) {
 		}
 		if (len(d.Plan.Breaker) > 0) != test.breaker {
 			t.Errorf("%s: the breaker: %+v", test.name, d.Plan.Breaker)
+		}
+		if e.Phase == InConflict && (!d.Entries[0].Operator || d.Entries[0].Reasons[0].Reason != InUse) {
+			t.Errorf("%s: no operator is asked: %+v", test.name, d.Entries)
+		}
+		if got.Action == Clean && got.Resumed != (e.Phase == Cleaning) {
+			t.Errorf("%s: resumed: %t", test.name, got.Resumed)
 		}
 		if e.Phase == Moving && d.Entries[0].Operator {
 			t.Errorf("%s: an operator is asked: %+v", test.name, d.Entries)

@@ -3,6 +3,8 @@ package judge
 import (
 	"testing"
 	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
 )
 
 // TestHold plays scans of one pod, 30 s apart, and has the decision after each.
@@ -88,6 +90,37 @@ func TestRestored(t *testing.T) {
 		c.Hold.Since = c.Now.Add(-test.hold)
 		if v, _ := Dead(c); v.Decision != test.want {
 			t.Errorf("%s: %+v", test.name, v)
+		}
+	}
+}
+
+// TestSilent has when a pod that an operator restored may be judged again: the kubelet has had an hour to report it.
+func TestSilent(t *testing.T) {
+	hour := now.Add(-time.Hour)
+	for _, test := range []struct {
+		name string
+		edit func(in *Input, r *Restoration, log *Log, listening *Instant)
+		want int
+	}{
+		{"silent for an hour", func(*Input, *Restoration, *Log, *Instant) {}, 1},
+		{"restored 50 minutes ago", func(_ *Input, r *Restoration, _ *Log, _ *Instant) { r.At = now.Add(-50 * time.Minute) }, 0},
+		{"restored before the boot", func(_ *Input, r *Restoration, _ *Log, _ *Instant) { r.At.BootID = "a" }, 1},
+		{"reported 50 minutes ago", func(_ *Input, _ *Restoration, log *Log, _ *Instant) { log.Removal.At = now.Add(-50 * time.Minute) }, 0},
+		{"its volumes were", func(_ *Input, _ *Restoration, log *Log, _ *Instant) { log.Volumes.At = now.Add(-50 * time.Minute) }, 0},
+		{"reported two hours ago", func(_ *Input, _ *Restoration, log *Log, _ *Instant) { log.Removal.At = now.Add(-2 * time.Hour) }, 1},
+		{"listening for 50 minutes", func(_ *Input, _ *Restoration, _ *Log, l *Instant) { *l = now.Add(-50 * time.Minute) }, 0},
+		{"not listening", func(_ *Input, _ *Restoration, _ *Log, l *Instant) { *l = Instant{} }, 0},
+		{"the kubelet runs for 50 minutes", func(in *Input, _ *Restoration, _ *Log, _ *Instant) { in.Snapshot.Node.Kubelet.Start = 10 * time.Minute }, 0},
+		{"no kubelet runs", func(in *Input, _ *Restoration, _ *Log, _ *Instant) { in.Snapshot.Node.KubeletKnown.Truth = Unknown }, 0},
+		{"restored because it was alive", func(_ *Input, r *Restoration, _ *Log, _ *Instant) { r.Operator = false }, 0},
+	} {
+		r, log, listening := Restoration{At: hour, Operator: true}, Log{}, hour
+		in := Input{Snapshot: Snapshot{Node: dead().Node}, Now: now}
+		in.Snapshot.Node.Kubelet.Start = 0
+		test.edit(&in, &r, &log, &listening)
+		in.Restored, in.Logs = map[parsers.PodUID]Restoration{uid: r}, map[parsers.PodUID]Log{uid: log}
+		if got := Silent(in, listening); len(got) != test.want {
+			t.Errorf("%s: %v", test.name, got)
 		}
 	}
 }

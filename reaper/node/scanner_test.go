@@ -2,11 +2,18 @@ package node
 
 import (
 	"context"
+	"net"
+	"path/filepath"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/judge"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 // TestBusy: what only time kept from being read is Unknown and Busy, so that the pod waits and no operator is asked.
@@ -56,5 +63,49 @@ func TestOnlyAndAlso(t *testing.T) {
 	}
 	if p, _ := s.Pod(again); p.SkeletonOnly != judge.Yes {
 		t.Errorf("SkeletonOnly of a quarantined pod with a new directory is %v", p.SkeletonOnly)
+	}
+}
+
+// TestOrder has a pod that returns while the runtime is asked, in the kubelet's order: a cgroup, a directory, a mount. The
+// same scan shows all three, since they are read after the runtime's answer.
+func TestOrder(t *testing.T) {
+	testkit.NeedRoot(t)
+	n := newNode(t)
+	uid := n.pod()
+	at := "kubelet/pods/" + string(uid) + "/volumes/"
+	sum := func(s judge.Snapshot) uint64 {
+		p, _ := s.Pod(uid)
+		return p.Skeleton.Sum
+	}
+	before := sum(n.scan())
+	socket := filepath.Join(t.TempDir(), "s")
+	l, err := net.Listen("unix", socket)
+	must(t, err)
+	defer l.Close()
+	n.cfg.Sockets = []string{socket}
+	var once sync.Once
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			once.Do(func() {
+				n.mkdir("cgroup/kubepods.slice/kubepods-pod"+strings.ReplaceAll(string(uid), "-", "_")+".slice", at+"kubernetes.io~secret/token")
+				if err := unix.Mount("t", n.dir+"/"+at+"kubernetes.io~secret/token", "tmpfs", 0, ""); err != nil {
+					t.Error(err)
+				}
+			})
+			_ = c.Close()
+		}
+	}()
+	defer func() { _ = unix.Unmount(n.dir+"/"+at+"kubernetes.io~secret/token", unix.MNT_DETACH) }()
+	s := n.scan()
+	p, _ := s.Pod(uid)
+	wantFact(t, p.Facts[judge.Running], judge.Unknown, false, "")
+	wantFact(t, p.Facts[judge.Cgroup], judge.Yes, true, "exists")
+	wantFact(t, p.Facts[judge.Mounted], judge.Yes, true, "token")
+	if after := sum(n.scan()); sum(s) == before || sum(s) != after {
+		t.Errorf("the sum before, meanwhile and after: %x, %x, %x", before, sum(s), after)
 	}
 }
