@@ -84,9 +84,20 @@ func (d *Daemon) Read(line report.Line) {
 		}
 		return
 	}
-	if fresh := d.logs.add(l, d.node, now); fresh || r.Kind == report.Removal && d.holdIsOver(r.UID, now) {
+	fresh := d.logs.add(l, d.node, now)
+	switch removal := r.Kind == report.Removal; {
+	case fresh, removal && d.holdIsOver(r.UID, now):
 		d.schedule.ask(now.Boot + afterReport)
+	case removal && !d.wasReported(r.UID):
+		d.schedule.ask(max(now.Boot+afterReport, d.schedule.begun+whileWaiting))
 	}
+}
+
+// wasReported reports whether the last scan has the pod, and counted it as reported. It may have failed to list the pods, or
+// came while the kubelet still had a volume of this one.
+func (d *Daemon) wasReported(uid parsers.PodUID) bool {
+	p, ok := d.last.Pod(uid)
+	return ok && p.Facts[judge.Reported].Truth == judge.Yes
 }
 
 // holdIsOver reports whether nothing but the report is missing: a repeated line of a pod that is kept starts nothing.

@@ -140,6 +140,22 @@ func TestReportedAgain(t *testing.T) {
 	}
 }
 
+// TestNotListed has one scan that does not find a reported pod. It is judged again soon, though its reports go on.
+func TestNotListed(t *testing.T) {
+	w := newWorld(one)
+	d := w.daemon()
+	w.run(t.Context(), t, d, 20*time.Second)
+	p := w.pods[one]
+	delete(w.pods, one)
+	if err := d.Turn(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.pods[one] = p
+	if w.run(t.Context(), t, d, 3*time.Minute); w.pods[one] != nil {
+		t.Error("it was not moved")
+	}
+}
+
 // TestLedgerFails shows that nothing is changed whose intent is not on disk, and that it is tried again.
 func TestLedgerFails(t *testing.T) {
 	w := newWorld(one)
