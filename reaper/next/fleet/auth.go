@@ -4,7 +4,7 @@ import (
 	"net/http"
 	"os"
 
-	"go.yaml.in/yaml/v3"
+	"go.yaml.in/yaml/v2" // exporter-toolkit reads the same file by it
 	"golang.org/x/crypto/bcrypt"
 )
 
