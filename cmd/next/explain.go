@@ -53,5 +53,5 @@ func (a *app) explain(cmd *cobra.Command, arg string) error {
 	if err := a.print(e, func(w io.Writer) error { return show.Explain(w, e) }); err != nil {
 		return err
 	}
-	return needs(e.Operator)
+	return needs(e.NeedsOperator())
 }

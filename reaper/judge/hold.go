@@ -95,7 +95,7 @@ func (c *Case) restored() Fact {
 	}
 	return Fact{
 		Truth: Yes, Source: "ledger",
-		Detail: "an operator restored it at " + r.At.Wall.UTC().Format(time.RFC3339) + "; `orphan-reaper sweep " + string(c.Pod.UID) + "` judges it again",
+		Detail: "an operator restored it at " + r.At.Wall.UTC().Format(time.RFC3339),
 	}
 }
 

@@ -55,6 +55,11 @@ type Explanation struct {
 	At      judge.Instant       `json:"at"`
 }
 
+// NeedsOperator reports whether the pod or one of its entries needs an operator.
+func (e *Explanation) NeedsOperator() bool {
+	return e.Operator || slices.ContainsFunc(e.Entries, func(j judge.JudgedEntry) bool { return j.Operator })
+}
+
 // Explain returns what the status has about one pod.
 func (s *Status) Explain(uid parsers.PodUID, history []judge.Event) Explanation {
 	e := Explanation{History: history, Daemon: s.Daemon, At: s.At}

@@ -71,6 +71,9 @@ func (p *page) reportedPod(s *loop.Status, pod *loop.PodStatus) {
 	for _, r := range pod.Reasons {
 		p.item("  "+string(r.Reason)+": ", "%s", safe(r.Detail))
 	}
+	if !pod.Operator { // else it is among what only the operator does
+		p.advice("  ", pod.Advice)
+	}
 }
 
 // quarantined writes what lies in quarantine.

@@ -82,10 +82,10 @@ func (p *page) table(rows [][]string) {
 			if i == 1 {
 				row = make([]string, last+1)
 			}
-			fmt.Fprintln(t, "  "+strings.Join(row[:last], "\t")+"\t"+line)
+			_, _ = fmt.Fprintln(t, "  "+strings.Join(row[:last], "\t")+"\t"+line) // a strings.Builder never fails
 		}
 	}
-	_ = t.Flush() // a strings.Builder never fails
+	_ = t.Flush()
 	for line := range strings.Lines(b.String()) {
 		p.WriteString(strings.TrimRight(line, " \n") + "\n")
 	}

@@ -25,8 +25,8 @@ func Progress(w io.Writer, s loop.Status, wait time.Duration) error {
 			confirms++
 		}
 	}
-	fmt.Fprintf(p, "%s  %s; %s, %d in confirm; next scan in %s\n", s.At.Wall.Format(time.TimeOnly), did(s.Events),
-		count(waits, "waits", "wait"), confirms, span(wait))
+	p.WriteString(fmt.Sprintf("%s  %s; %s, %d in confirm; next scan in %s\n", s.At.Wall.Format(time.TimeOnly), did(s.Events),
+		count(waits, "waits", "wait"), confirms, span(wait)))
 	return p.writeTo(w)
 }
 
