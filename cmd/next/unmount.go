@@ -64,7 +64,7 @@ func (a *app) unmount(cmd *cobra.Command, args []string, dryRun, yes bool) error
 		case yes:
 			return nil
 		case !a.terminal():
-			return usagef("say --yes", "nobody can be asked here")
+			return usagef("use --yes", "there is no terminal on which to ask")
 		}
 		if err := show.Unmount(a.stderr, u); err != nil {
 			return err

@@ -66,7 +66,7 @@ func (p *page) reportedPod(s *loop.Status, pod *loop.PodStatus) {
 	p.para("", "The kubelet (PID %d) reports this pod, first %s, last %s%s:", s.Node.Kubelet.PID,
 		p.ago(pod.FirstReport), p.ago(pod.LastReport), counted(pod.Count))
 	p.WriteString("  " + string(pod.UID) + "  " + name(pod.Namespace, pod.PodName) + "\n")
-	p.item("  it says: ", "%s", safe(pod.Words))
+	p.item("  logged:  ", "%s", safe(pod.Words))
 	p.item("  verdict: ", "%s", pod.Decision)
 	for _, r := range pod.Reasons {
 		p.item("  "+string(r.Reason)+": ", "%s", safe(r.Detail))

@@ -146,6 +146,6 @@ func (p *page) onNodes(f *fleet.Fleet) {
 		p.commands("orphan-reaper doctor")
 	}
 	if f.Sums.Failed > 0 {
-		p.item("  - ", "For each node that failed, repair what its error names: its daemon cleans by itself, and nobody sees what needs you there.")
+		p.item("  - ", "For each node that failed, repair what its error names: its daemon goes on by itself, and what needs you there is not shown.")
 	}
 }
