@@ -64,6 +64,7 @@ type Server struct {
 	calls      [numCalls]int
 	filtered   bool
 	info       map[string]map[string]string
+	ips        map[string][]string
 }
 
 // Start listens on the unix socket and serves until Close. The socket must be in a private directory.
@@ -134,6 +135,16 @@ func (s *Server) Calls(c Call) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.calls[c]
+}
+
+// SetIPs sets the addresses of the sandbox id in its status.
+func (s *Server) SetIPs(id string, ips ...string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ips == nil {
+		s.ips = map[string][]string{}
+	}
+	s.ips[id] = ips
 }
 
 // SetInfo sets the info of the verbose status of a sandbox or container. containerd and CRI-O have the OCI specification as

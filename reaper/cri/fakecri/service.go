@@ -83,6 +83,13 @@ func (s *Server) podSandboxStatus(r *runtimeapi.PodSandboxStatusRequest) (*runti
 		Id: box.GetId(), Metadata: box.GetMetadata(), State: box.GetState(), CreatedAt: box.GetCreatedAt(),
 		Labels: box.GetLabels(), Annotations: box.GetAnnotations(),
 	}}
+	for i, ip := range s.ips[box.GetId()] {
+		if i == 0 {
+			a.Status.Network = &runtimeapi.PodSandboxNetworkStatus{Ip: ip}
+			continue
+		}
+		a.Status.Network.AdditionalIps = append(a.Status.Network.AdditionalIps, &runtimeapi.PodIP{Ip: ip})
+	}
 	if r.GetVerbose() {
 		a.Info = s.info[box.GetId()]
 	}

@@ -57,7 +57,7 @@ func newNode(tb testing.TB) *testNode {
 	must(tb, os.Symlink("/run", n.path("root/var-run"))) // an absolute link leads below the node's root
 	n.write("conf/10-cbr0.conflist", `{"name":"cbr0","plugins":[{"type":"bridge","ipam":{"type":"host-local","ranges":[[{"subnet":"10.244.0.0/24"}]]}},{"type":"portmap"}]}`)
 	n.cfg = Config{
-		Dir: n.path("cni"), ConfDir: n.path("conf"), StateDir: n.path("state"), OlderThan: 24 * time.Hour, Retention: 24 * time.Hour,
+		Dir: n.path("cni"), ConfDir: n.path("conf"), StateDir: n.path("state"), OlderThan: 24 * time.Hour, Retention: 2 * later,
 		Sockets: []string{n.path("s")}, Root: n.path("root"),
 	}
 	var err error
@@ -194,3 +194,5 @@ func (n *testNode) archived() map[string]string {
 	}
 	return found
 }
+
+func standingOf(n *testNode) judge.Standing { return judge.Standing{Node: n.snapshot.Node} }
