@@ -50,9 +50,12 @@ func (c *Case) advice(v Verdict, facts Facts) *Advice {
 			if slices.ContainsFunc(v.Reasons, func(r Reason) bool { return r.Reason != NotReported && r.Reason != OnHold }) {
 				return nil
 			}
-		case NotAUID, CannotMove:
+		case NotAUID, CannotMove, BadDirectory:
 			i := slices.IndexFunc(v.Reasons, func(r Reason) bool { return r.Reason == n })
 			a.Do = strings.TrimSuffix(a.Do, ".") + ": " + v.Reasons[i].Detail
+			if n == BadDirectory {
+				a.Do += " (" + facts[Directory].Source + ")"
+			}
 		default:
 		}
 		return a
@@ -114,6 +117,9 @@ func (n ReasonName) Advice(node Node, uid parsers.PodUID) *Advice {
 	}
 	a := &Advice{Do: t.Do}
 	for _, c := range t.Commands {
+		if strings.Contains(c, "{unit}") && (node.Kubelet.Unit == "" || strings.Trim(node.Kubelet.Unit, plain) != "") {
+			continue // it runs in no unit that is known, or that a shell reads as it is
+		}
 		a.Commands = append(a.Commands, fill(c, node, uid))
 	}
 	return a
@@ -121,15 +127,11 @@ func (n ReasonName) Advice(node Node, uid parsers.PodUID) *Advice {
 
 // fill puts values into the placeholders of a command. None of them needs quoting in a shell.
 func fill(command string, node Node, uid parsers.PodUID) string {
-	unit := node.Kubelet.Unit
-	if unit == "" || strings.Trim(unit, plain) != "" {
-		unit = "kubelet"
-	}
 	name := node.Name
 	if name == "" || strings.Trim(name, plain) != "" {
 		name = "NODE"
 	}
-	return strings.NewReplacer("{uid}", string(uid), "{node}", name, "{v}", strconv.Itoa(node.Kubelet.Verbosity), "{unit}", unit,
+	return strings.NewReplacer("{uid}", string(uid), "{node}", name, "{v}", strconv.Itoa(node.Kubelet.Verbosity), "{unit}", node.Kubelet.Unit,
 		"{cgroup}", strings.ReplaceAll(string(uid), "-", "[-_]")).Replace(command)
 }
 

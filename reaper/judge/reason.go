@@ -72,13 +72,12 @@ var ReasonTexts = [...]ReasonText{
 	},
 	{
 		IsStaged, "A volume of the pod is staged on the node for this pod alone.",
-		"A kubelet unmounts such a volume after a restart:",
+		"Restart the kubelet: it then unmounts the volume.",
 		[]string{"systemctl restart {unit}"},
 	},
 	{
 		BadDirectory, "The entry of the pods directory is no directory, is a mount point, has just changed, or could not be read.",
-		"Find out what lies there and who made it:",
-		[]string{"orphan-reaper explain {uid}"},
+		"Find out who made it, and move it out of the pods directory.", nil,
 	},
 	{
 		WasRestored, "An operator restored the pod from quarantine. It is kept until the kubelet has not reported it for an hour.",

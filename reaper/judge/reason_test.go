@@ -43,9 +43,15 @@ func TestReasonTexts(t *testing.T) {
 		if (a == nil) != (text.Do == "") {
 			t.Errorf("%s has the advice %v", text.Name, a)
 		}
-		for i := range text.Commands {
-			if strings.ContainsAny(strings.ReplaceAll(a.Commands[i], "-exec rmdir {} +", ""), "{}") {
-				t.Errorf("%s: a placeholder is left in %s", text.Name, a.Commands[i])
+		if a == nil {
+			continue
+		}
+		if len(a.Commands) != len(text.Commands) {
+			t.Errorf("%s has the commands %q", text.Name, a.Commands)
+		}
+		for _, command := range a.Commands {
+			if strings.ContainsAny(strings.ReplaceAll(command, "-exec rmdir {} +", ""), "{}") {
+				t.Errorf("%s: a placeholder is left in %s", text.Name, command)
 			}
 		}
 	}

@@ -196,7 +196,7 @@ func (p *page) staleCNI(s *loop.Status) {
 func (p *page) automatic(s *loop.Status) {
 	p.heading("What goes by itself")
 	if s.Stopped != nil {
-		p.para("  ", "Nothing is moved or removed: %s.", safe(s.Stopped.Detail))
+		p.stopped(s, "  ")
 		return
 	}
 	who := fmt.Sprintf("The daemon (PID %d)", s.Daemon)
@@ -256,7 +256,7 @@ func (p *page) first(t time.Time) string {
 // operator writes what only the operator does.
 func (p *page) operator(s *loop.Status) {
 	p.heading("What only you do")
-	if p.todo(s) || s.Operator {
+	if p.todo(s) {
 		return
 	}
 	if len(s.Problems) > 0 {

@@ -215,6 +215,9 @@ func (p *page) todo(s *loop.Status) bool {
 			all.add(s.Quarantine[i].Advice)
 		}
 	}
+	if s.CNI != nil && s.CNI.Operator {
+		all.add(&judge.Advice{Do: "Stale CNI files could not be archived or removed. `orphan-reaper doctor` has the errors. Repair what they name."})
+	}
 	all.write(p)
 	return len(all.all) > 0
 }
@@ -232,9 +235,12 @@ func (p *page) hidden(s *loop.Status) {
 }
 
 // stopped writes why nothing is moved or removed.
-func (p *page) stopped(s *loop.Status) {
+func (p *page) stopped(s *loop.Status, indent string) {
 	if s.Stopped != nil {
-		p.para("", "Nothing is moved or removed: %s (%s)", safe(s.Stopped.Detail), s.Stopped.Reason)
+		p.para(indent, "Nothing is moved or removed: %s (%s).", safe(s.Stopped.Detail), s.Stopped.Reason)
+	}
+	if s.Breaker != nil {
+		p.para(indent, "The circuit breaker opened %s, for this pod: `orphan-reaper explain %s`", p.ago(s.Breaker.At.Wall), s.Breaker.UID)
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 func Scan(w io.Writer, s loop.Status) error {
 	p := newPage(&s)
 	p.para("", "%s", counts(&s))
-	p.stopped(&s)
+	p.stopped(&s, "")
 	p.podTable(&s)
 	p.waiting(&s)
 	p.below(&s)
@@ -25,9 +25,6 @@ func (p *page) below(s *loop.Status) {
 	if s.Operator {
 		p.heading("* What only you do")
 		p.todo(s)
-		if s.CNI != nil && s.CNI.Operator {
-			p.item("  - ", "CNI files need you: `orphan-reaper doctor`")
-		}
 	}
 	p.unread(s)
 }

@@ -140,6 +140,9 @@ func TestNothingIsClaimed(t *testing.T) {
 		{"all is well", func(s *loop.Status) { s.CNI = &loop.CNIStatus{Complete: true} }, []string{"The daemon (PID 900) runs", "What only you do Nothing."}, "cannot"},
 		{"no kubelet", func(s *loop.Status) { s.Node.KubeletKnown = judge.Fact{Detail: "PIDs 1, 2"} }, []string{"It is not known which kubelet runs: PIDs 1, 2"}, "No report"},
 		{"the log was not read", func(s *loop.Status) { s.Problems = []string{"no log"} }, []string{"was read", "as far as the node could be read", "no log"}, "Nothing. "},
+		{"CNI files cannot be removed", func(s *loop.Status) {
+			s.Operator, s.CNI = true, &loop.CNIStatus{Complete: true, Operator: true, Problems: []string{"read-only file system"}}
+		}, []string{"read-only file system", "Stale CNI files could not be"}, "Nothing. "},
 		{"a runtime has not answered", func(s *loop.Status) { s.CNI = &loop.CNIStatus{Files: 7} }, []string{"Nothing can be judged now", "7 files"}, "stale"},
 		{"CNI was not read", func(*loop.Status) {}, []string{"CNI's files were not read"}, "0 files"},
 		{"no daemon", func(s *loop.Status) { s.Daemon = 0 }, []string{"no daemon runs", "systemctl enable --now orphan-reaper", "orphan-reaper sweep"}, "The daemon"},
@@ -149,7 +152,7 @@ func TestNothingIsClaimed(t *testing.T) {
 		{"the breaker is open", func(s *loop.Status) {
 			s.Operator, s.Breaker = true, &judge.Event{Kind: judge.EventBreaker, UID: uid(1)}
 			s.Stopped = &judge.Reason{Reason: judge.BreakerOpen, Detail: "a quarantined pod turned out to be alive"}
-		}, []string{"Nothing is moved", "orphan-reaper quarantine resume"}, "Nothing. "},
+		}, []string{"Nothing is moved", "explain " + string(uid(1)), "orphan-reaper quarantine resume"}, "Nothing. "},
 	} {
 		s := status(900, 4)
 		test.edit(&s)

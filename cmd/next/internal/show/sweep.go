@@ -78,7 +78,7 @@ func Sweep(w io.Writer, s loop.Status) error {
 	}
 	p.WriteString("\n")
 	p.para("", "%s", counts(&s))
-	p.stopped(&s)
+	p.stopped(&s, "")
 	p.podTable(&s)
 	p.quarantined(&s)
 	p.cni(&s)
