@@ -22,6 +22,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/logs"
 	"github.com/orphan-reaper/orphan-reaper/reaper/loop"
 	"github.com/orphan-reaper/orphan-reaper/reaper/next/audit"
+	"github.com/orphan-reaper/orphan-reaper/reaper/next/cni"
 	"github.com/orphan-reaper/orphan-reaper/reaper/node"
 	"github.com/orphan-reaper/orphan-reaper/reaper/quarantine"
 )
@@ -106,10 +107,20 @@ func (a *app) openNode(ctx context.Context, cfg *config.Config, to access, log *
 		return nil, err
 	}
 	n.sources = newSources(cfg, clock, log)
+	var sweeper loop.CNI
+	if cfg.CNI {
+		sweeper, err = cni.New(cni.Config{
+			Dir: cfg.CNIDir, ConfDir: cfg.CNIConfDir, StateDir: cfg.StateDir, OlderThan: cfg.CNIOlderThan, Retention: cfg.Retention,
+			Endpoints: cfg.RuntimeEndpoints,
+		})
+		if err != nil {
+			return nil, errors.Join(err, n.store.Close())
+		}
+	}
 	n.Daemon = &loop.Daemon{
 		Loop: &loop.Loop{
 			Scanner: scanner, Disk: disk, Ledger: n.store, Clock: clock, Recorder: audit.NewJournal(log), Meter: n.metrics, Log: log,
-			Settings: cfg.Judge(),
+			Settings: cfg.Judge(), CNI: sweeper,
 		},
 		Lines: n.sources.lines,
 		Parse: func(line report.Line) (report.Report, bool) {
@@ -175,6 +186,9 @@ func (n *opened) once(ctx context.Context, opt loop.Options) (loop.Status, error
 	s, err := n.Once(ctx, opt, func(s loop.Status) { n.sources.listen(ctx, s, n.Recall) })
 	s.Daemon = n.runner()
 	s.Problems = append(s.Problems, n.sources.problems()...)
+	if err := n.disk.Movable(); err != nil {
+		s.Problems = append(s.Problems, "nothing can be moved to quarantine: "+err.Error())
+	}
 	slices.Sort(s.Problems)
 	s.Problems = slices.Compact(s.Problems)
 	if err == nil && ctx.Err() != nil {

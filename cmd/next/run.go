@@ -68,7 +68,10 @@ func (a *app) daemon(cmd *cobra.Command) error {
 		}
 		debug.FreeOSMemory()
 	}
-	n.Log.Info("orphan-reaper started", slog.String("version", version()), slog.String("mode", cfg.Mode),
+	if err := n.disk.Movable(); err != nil {
+		n.Log.Error("nothing can be moved to quarantine", slog.Any("error", err))
+	}
+	n.Log.Info("settings are read", slog.String("version", version()), slog.String("mode", cfg.Mode),
 		slog.String("root_dir", cfg.RootDir))
 	notify(daemon.SdNotifyReady)
 	edges.Go(func() { n.Run(ctx) })

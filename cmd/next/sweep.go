@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"slices"
 	"time"
@@ -36,6 +37,16 @@ named. Beside a running daemon only --no-wait is possible.`,
 }
 
 func (a *app) sweep(cmd *cobra.Command, args []string, noWait bool) error {
+	if !noWait {
+		daemon, err := a.released(cmd, args)
+		if err != nil {
+			return err
+		}
+		if daemon != 0 {
+			_, err := fmt.Fprintf(a.out, "The daemon (PID %d) judges the pod again by itself.\n", daemon)
+			return err
+		}
+	}
 	ctx, to := cmd.Context(), runs
 	if noWait {
 		to = acts // it moves no pod, so that it may run beside the daemon
@@ -69,6 +80,26 @@ func (a *app) sweep(cmd *cobra.Command, args []string, noWait bool) error {
 		return err
 	}
 	return needs(s.Operator)
+}
+
+// released has a running daemon judge pods again that an operator has restored, and returns its PID. Without a daemon, or if
+// none of these was restored, it returns 0.
+func (a *app) released(cmd *cobra.Command, args []string) (daemon int, err error) {
+	n, err := a.open(cmd, acts)
+	if err != nil {
+		return 0, err
+	}
+	defer n.Close()
+	uids, err := n.pods(cmd.Context(), args)
+	if daemon = n.runner(); err != nil || daemon == 0 {
+		return 0, err
+	}
+	restored := n.store.Restored()
+	if !slices.ContainsFunc(uids, func(uid parsers.PodUID) bool { return restored[uid].Operator }) {
+		return 0, nil
+	}
+	_, err = n.Sweep(cmd.Context(), loop.Options{Only: uids, Lift: uids, NoMoves: true}, nil)
+	return daemon, err
 }
 
 // ready returns why nothing can be swept: the kubelet or its log is missing.

@@ -141,7 +141,7 @@ func (d *Daemon) turn(ctx context.Context, opt Options) (Status, error) {
 		d.schedule.ask(now + afterFailure)
 	case s.Now:
 		d.schedule.due = now
-	case s.waiting():
+	case s.waiting() || s.Node.KubeletKnown.Truth != judge.Yes: // the log of a kubelet that starts is not followed yet
 		d.schedule.ask(now + whileWaiting)
 	case s.reportedAndKept():
 		d.schedule.ask(now + whileReported)
