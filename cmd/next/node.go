@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -183,16 +182,10 @@ func whoami() *judge.User {
 
 // once scans the node and its log, and changes nothing: scan, explain, doctor.
 func (n *opened) once(ctx context.Context, opt loop.Options) (loop.Status, error) {
-	s, err := n.Once(ctx, opt, func(s loop.Status) { n.sources.listen(ctx, s, n.Recall) })
+	s := n.Once(ctx, opt, func(s loop.Status) { n.sources.listen(ctx, s, n.Recall) })
 	s.Daemon = n.runner()
 	s.Problems = append(s.Problems, n.sources.problems()...)
-	if err := n.disk.Movable(); err != nil {
-		s.Problems = append(s.Problems, "nothing can be moved to quarantine: "+err.Error())
-	}
 	slices.Sort(s.Problems)
 	s.Problems = slices.Compact(s.Problems)
-	if err == nil && ctx.Err() != nil {
-		err = fmt.Errorf("cannot finish the scan: %w", ctx.Err())
-	}
-	return s, err
+	return s, ctx.Err()
 }

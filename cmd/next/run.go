@@ -68,9 +68,6 @@ func (a *app) daemon(cmd *cobra.Command) error {
 		}
 		debug.FreeOSMemory()
 	}
-	if err := n.disk.Movable(); err != nil {
-		n.Log.Error("nothing can be moved to quarantine", slog.Any("error", err))
-	}
 	n.Log.Info("settings are read", slog.String("version", version()), slog.String("mode", cfg.Mode),
 		slog.String("root_dir", cfg.RootDir))
 	notify(daemon.SdNotifyReady)

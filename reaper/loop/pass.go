@@ -66,11 +66,7 @@ const (
 // Pass scans, judges and, unless it is a dry run, carries out what is due. The error is for a ledger that cannot be locked;
 // everything else is in the status.
 func (l *Loop) Pass(ctx context.Context, opt Options) (Status, error) {
-	p := &pass{Loop: l, opt: opt, began: l.Clock.Now()}
-	if err := l.Disk.Movable(); err != nil {
-		p.unmovable = err.Error()
-		p.problems = append(p.problems, "cannot use the quarantine: "+p.unmovable)
-	}
+	p := l.begin(opt)
 	if !opt.DryRun {
 		leave, err := l.Ledger.Enter(ctx)
 		if err != nil {
@@ -91,6 +87,15 @@ func (l *Loop) Pass(ctx context.Context, opt Options) (Status, error) {
 	}
 	p.sweepCNI(ctx)
 	return p.end(), nil
+}
+
+func (l *Loop) begin(opt Options) *pass {
+	p := &pass{Loop: l, opt: opt, began: l.Clock.Now()}
+	if err := l.Disk.Movable(); err != nil {
+		p.unmovable = err.Error()
+		p.problems = append(p.problems, "cannot use the quarantine: "+p.unmovable)
+	}
+	return p
 }
 
 // pass is one pass under way.

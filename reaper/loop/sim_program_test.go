@@ -182,7 +182,7 @@ func (n *node) obey(l *loop.Loop, what kind, p *pod) (err error) {
 	case operatorResumes:
 		_, err = l.Resume(ctx, nil)
 	case operatorScans:
-		_, err = (&loop.Daemon{Loop: l, Parse: report.Parse}).Once(ctx, loop.Options{}, func(loop.Status) {})
+		(&loop.Daemon{Loop: l, Parse: report.Parse}).Once(ctx, loop.Options{}, func(loop.Status) {})
 	case operatorSweeps: // it releases what an operator has restored; the rest is the daemon's pass
 		_, err = l.Pass(ctx, loop.Options{Order: true, Lift: []parsers.PodUID{p.uid}})
 	}

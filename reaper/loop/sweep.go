@@ -82,19 +82,16 @@ func (s *Status) confirms() bool {
 	return false
 }
 
-// Once scans and judges once and changes nothing: scan, explain, doctor. Between two scans listen reads the log of the node
-// with Recall; it gets the status so far.
-func (d *Daemon) Once(ctx context.Context, opt Options, listen func(Status)) (Status, error) {
+// Once scans and judges once and changes nothing: scan, explain, doctor. After the scan listen reads the log of the node with
+// Recall, which takes some seconds; it gets the status so far.
+func (d *Daemon) Once(ctx context.Context, opt Options, listen func(Status)) Status {
 	opt.DryRun = true
-	cni := d.CNI
-	d.CNI = nil // its answer depends on no line
-	s, err := d.Pass(ctx, opt)
-	d.CNI = cni
-	if err != nil {
-		return s, err
-	}
-	listen(s)
-	return d.Pass(ctx, opt)
+	p := d.begin(opt)
+	p.scan(ctx)
+	listen(p.end())
+	p.decided = judge.Decide(p.input(p.snapshot))
+	p.sweepCNI(ctx)
+	return p.end()
 }
 
 // Recall reads a line that may be minutes old: then it releases nothing, by its time, and is for words and counts. It returns
