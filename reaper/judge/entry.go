@@ -156,6 +156,9 @@ func (in *Input) confirmLeft(e Entry) time.Duration {
 
 // entryLeft returns after how long time alone may change what is due for an entry, 0 if it does not.
 func (in *Input) entryLeft(e Entry) time.Duration {
+	if since, ok := in.Now.Since(e.FailedAt); e.Err != "" && ok && since < tryAgain {
+		return tryAgain - since
+	}
 	switch e.Phase {
 	case Quarantined:
 		return in.confirmLeft(e)

@@ -44,6 +44,21 @@ func TestEntryWaits(t *testing.T) {
 	}
 }
 
+// TestFailedStep has an entry of which a step failed a minute ago: the next scan is when it is tried again.
+func TestFailedStep(t *testing.T) {
+	in := quarantined()
+	e := in.Entries[uid+".1"]
+	e.Err, e.FailedAt = "input/output error", now.Add(-time.Minute)
+	in.Entries[uid+".1"] = e
+	if d := Decide(in); len(d.Plan.Cleans) > 0 || d.Plan.Next != 4*time.Minute {
+		t.Errorf("next in %s: %+v", d.Plan.Next, d.Plan.Cleans)
+	}
+	in.Now = in.Now.Add(4 * time.Minute)
+	if d := Decide(in); len(d.Plan.Cleans) != 1 {
+		t.Errorf("five minutes later: %+v", d.Plan)
+	}
+}
+
 // TestEntry has what is due for an entry, and what must not happen to it.
 func TestEntry(t *testing.T) {
 	type edit func(in *Input, p *Pod, e *Entry)

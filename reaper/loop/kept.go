@@ -28,7 +28,6 @@ func (p *pass) tell() {
 		p.told = map[string]told{}
 	}
 	now := p.Clock.Now()
-	maps.DeleteFunc(p.told, func(_ string, t told) bool { return now.Age(t.at) > forgetTold })
 	var events []judge.Event
 	heard := map[string]told{}
 	add := func(name string, v judge.Verdict, e judge.Event) {
@@ -53,6 +52,8 @@ func (p *pass) tell() {
 	if p.write(events...) {
 		maps.Copy(p.told, heard)
 	}
+	// At the end: the last scan may have been an hour ago.
+	maps.DeleteFunc(p.told, func(_ string, t told) bool { return now.Age(t.at) > forgetTold })
 }
 
 // needsOperator returns the reasons that need an operator, without those that an event of their own has told.

@@ -40,6 +40,10 @@ func TestKept(t *testing.T) {
 	w.pods[one].mounted = true
 	w.run(t.Context(), t, d, 10*time.Minute)
 	check("mounted again, hours later", 3)
+	w.quiet = true
+	w.before = func(string) { w.now = w.now.Add(time.Second) } // a scan takes some time
+	w.run(t.Context(), t, d, 5*time.Hour)
+	check("five hours with a scan an hour", 3)
 }
 
 // TestRestoredByAnOperator has a pod that an operator restored: it is moved again only when the kubelet has not reported it

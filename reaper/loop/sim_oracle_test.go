@@ -200,7 +200,7 @@ func (o *oracle) moves(n *node, d *dir, m judge.Move) {
 		o.fail(n, "%s was moved after good scans for %s (%t)", p, r.ended-w.since, w.since > 0)
 	case p.restored:
 		o.fail(n, "%s was moved, though an operator has restored it", p)
-	case p.publishing == d.id.Ino:
+	case p.publishing == d.id.Ino && d.youngest < r.began:
 		o.fail(n, "%s was moved during a NodePublish", p)
 	case p.cgroup && p.began < r.began:
 		o.fail(n, "%s is alive, and its directory was moved", p)
@@ -324,7 +324,7 @@ func (o *oracle) written(n *node, e judge.Event, batch []judge.Event) {
 
 // recorded judges that each event reaches the journal once.
 func (o *oracle) recorded(n *node, e judge.Event) {
-	if at, twice := o.sent[e.Seq]; twice && at > max(n.program.began, n.memory.unwritten) && o.order == 0 {
+	if at, twice := o.sent[e.Seq]; twice && at > n.program.began && n.memory.unwritten < 0 && o.order == 0 {
 		o.fail(n, "the journal gets event %d twice", e.Seq)
 	}
 	o.sent[e.Seq] = n.now
