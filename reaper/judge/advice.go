@@ -63,6 +63,15 @@ func (c *Case) advice(v Verdict, facts Facts) *Advice {
 	return nil
 }
 
+// advice returns the next step for a pod. If this process can change nothing, no command about the pod works before that ends.
+func (in *Input) advice(c Case, v Verdict, facts Facts) *Advice {
+	a := c.advice(v, facts)
+	if why, stopped := in.Permit.Stopped(); a != nil && stopped && (why.Reason == NotVisible || why.Reason == Stuck) {
+		return why.Reason.Advice(c.Node, c.Pod.UID)
+	}
+	return a
+}
+
 // unmount returns the advice for a pod with a mount in it, nil if `unmount` refuses for another reason. A kubelet is silent
 // about most of these pods: then it has to report all first.
 func (c *Case) unmount(a *Advice, facts Facts) *Advice {
@@ -97,14 +106,15 @@ func (j *JudgedEntry) advice(in Input) *Advice {
 	default:
 		return nil
 	}
+	why, _ := in.Permit.Stopped()
 	a.Commands = slices.DeleteFunc(a.Commands, func(command string) bool {
 		refused := ""
 		if replace := strings.HasSuffix(command, " --replace"); strings.Contains(command, " restore ") {
 			_, refused = RestoreOrder(j.Entry, *p, replace, nil)
-		} else {
-			_, refused = PurgeOrder(j.Entry, *p, nil)
+		} else if _, refused = PurgeOrder(j.Entry, *p, nil); why.Reason == NotVisible { // see Standing.Gate
+			return true
 		}
-		return refused != ""
+		return refused != "" || why.Reason == Stuck
 	})
 	return a
 }

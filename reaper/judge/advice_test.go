@@ -63,6 +63,24 @@ func TestAdvice(t *testing.T) {
 	}
 }
 
+// TestAdviceOfTheBlind: a process that does not see the node's mounts unmounts and purges nothing, and may restore.
+func TestAdviceOfTheBlind(t *testing.T) {
+	c, in := dead(), quarantined()
+	c.Pod.UID, c.Pod.Facts[Mounted], c.Log = "0badf00d-0002-4aaa-8bbb-cccc00000002", Fact{Truth: Yes}, Log{}
+	in.Snapshot.Pods = append(in.Snapshot.Pods, c.Pod)
+	e := in.Entries[uid+".1"]
+	e.Phase, e.Left = Retained, []Residue{{Class: content.Data}}
+	in.Entries[uid+".1"] = e
+	in.Permit = Standing{Node: in.Snapshot.Node}.Gate()
+	d := Decide(in)
+	if a := d.Pods[0].Advice; a == nil || len(a.Commands) > 0 || !strings.Contains(a.Do, "mount namespaces") {
+		t.Errorf("a mounted pod: %+v", a)
+	}
+	if a := d.Entries[0].Advice; a == nil || !slices.Equal(a.Commands, []string{"orphan-reaper quarantine restore " + uid}) {
+		t.Errorf("an entry with data: %+v", a)
+	}
+}
+
 // TestEntryAdvice: of restore and purge only what is not refused.
 func TestEntryAdvice(t *testing.T) {
 	restore, replace, purge := "orphan-reaper quarantine restore "+uid, "orphan-reaper quarantine restore "+uid+" --replace", "orphan-reaper quarantine purge "+uid

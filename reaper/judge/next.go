@@ -103,7 +103,7 @@ func Decide(in Input) Decided {
 			}
 		}
 		d.Plan.move(in, p, &j.Verdict)
-		j.Advice = c.advice(j.Verdict, facts)
+		j.Advice = in.advice(c, j.Verdict, facts)
 		d.Pods = append(d.Pods, j)
 	}
 	return d
