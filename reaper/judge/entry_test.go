@@ -121,6 +121,12 @@ func TestEntry(t *testing.T) {
 		{"the disk runs full, too early", retained(func(in *Input, _ *Pod, e *Entry) {
 			e.ConfirmedAt, in.Snapshot.Node.FreeBytes = now.Add(-9*time.Minute), 0.1
 		}), "", 0, false},
+		{"inodes run out", retained(func(in *Input, _ *Pod, e *Entry) {
+			e.ConfirmedAt, in.Snapshot.Node.FreeInodes = now.Add(-10*time.Minute), 0.05
+		}), Clean, content.Aged, false},
+		{"a restore that was killed: the breaker was opened with its intent", func(_ *Input, p *Pod, e *Entry) {
+			e.Phase, p.Facts[Cgroup] = Restoring, yes
+		}, Restore, content.None, false},
 		{"data is left", retained(func(_ *Input, _ *Pod, e *Entry) { e.Left[0].Class = content.Data }), "", 0, false},
 		{"alive after it was cleaned", retained(fact(Running, yes)), "", 0, false},
 		{"mounted in retention", retained(fact(Mounted, Fact{Truth: Yes})), "", 0, false},

@@ -78,3 +78,14 @@ func TestFoldNode(t *testing.T) {
 		t.Error("the breaker is open")
 	}
 }
+
+// TestRetention has an entry that is cleaned a second time, after retention: retention runs from the first time.
+func TestRetention(t *testing.T) {
+	var f Folded
+	for i, kind := range []EventKind{EventMoving, EventQuarantined, EventCleaning, EventCleaned, EventCleaning, EventCleaned} {
+		f.Apply(Event{Kind: kind, UID: uid, Entry: "e", At: now.Add(time.Duration(i) * time.Hour)})
+	}
+	if at := f.Entries["e"].ConfirmedAt; at != now.Add(3*time.Hour) {
+		t.Errorf("confirmed at %v", at)
+	}
+}

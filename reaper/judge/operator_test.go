@@ -65,6 +65,7 @@ func TestUnmountable(t *testing.T) {
 		{"a forged text about volumes", func(c *Case) { c.Log.Volumes, c.Log.Removal = c.Log.Removal, Logged{}; c.Log.Volumes.PID = 1 }, false},
 		{"alive", func(c *Case) { c.Pod.Facts[Running] = Fact{Truth: Yes, Alive: true} }, false},
 		{"a cgroup", func(c *Case) { c.Pod.Facts[Cgroup] = Fact{Truth: Yes, Alive: true} }, false},
+		{"a staged volume of another driver", func(c *Case) { c.Pod.Facts[Staged] = Fact{Truth: Yes} }, false},
 		{"a volume that is being set up", func(c *Case) {
 			c.Pod.Skeleton.Youngest, c.Hold.SumSince = now.Wall.Add(-time.Minute), Instant{}
 		}, false},

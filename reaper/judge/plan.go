@@ -98,6 +98,9 @@ const (
 	Ended       Phase = ""         // neither in quarantine nor of interest
 )
 
+// OtherSuffix ends the name of the entry that Exchange makes of the directory that was at pods/UID.
+const OtherSuffix = ".new"
+
 // Entry is one entry of the quarantine, folded from the ledger.
 type Entry struct {
 	Name      string         `json:"entry"`

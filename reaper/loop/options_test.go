@@ -207,15 +207,22 @@ func TestStatic(t *testing.T) {
 // TestRecovered has an operator's restore that was killed after its rename: the pod counts as restored by an operator. Where it
 // was an exchange, the pod's other directory lies under the entry's name.
 func TestRecovered(t *testing.T) {
+	for _, other := range []string{"", judge.OtherSuffix} {
+		testRecovered(t, other)
+	}
+}
+
+func testRecovered(t *testing.T, other string) {
+	t.Helper()
 	w := newWorld(one)
 	entry := string(one) + ".1"
 	w.pods[one].alive = true
 	w.Apply(judge.Event{Kind: judge.EventMoving, UID: one, Entry: entry, ID: judge.FileID{Ino: 1}})
 	w.Apply(judge.Event{Kind: judge.EventQuarantined, UID: one, Entry: entry, ID: judge.FileID{Ino: 1}})
 	w.Apply(judge.Event{Kind: judge.EventRestoring, UID: one, Entry: entry, By: &judge.User{Login: "ann"}})
-	w.moved[entry] = &pod{uid: one, ino: 7}
+	w.moved[entry+other] = &pod{uid: one, ino: 7}
 	w.run(t.Context(), t, w.daemon(), time.Minute)
-	e := w.Entries()[entry]
+	e := w.Entries()[entry+other]
 	if r := w.Restored()[one]; !r.Operator || e.Phase != judge.InConflict || e.ID.Ino != 7 {
 		t.Errorf("%+v, %+v: %s", r, e, w.has())
 	}
@@ -289,5 +296,29 @@ func TestReports(t *testing.T) {
 	}
 	if len(r.last) > mostReported {
 		t.Errorf("%d pods", len(r.last))
+	}
+}
+
+// TestLimit has three dead pods that the kubelet reports at once, and max_per_scan: each scan moves one.
+func TestLimit(t *testing.T) {
+	w := newWorld(one, two, "0badf00d-0003-4aaa-8bbb-cccc00000003")
+	w.verbose = true
+	d := w.daemon()
+	d.Settings.MaxPerScan = 1
+	var moved []int
+	d.Ended = func(_ uint64, s Status, _ error) {
+		n := 0
+		for _, e := range s.Events {
+			if e.Kind == judge.EventQuarantined {
+				n++
+			}
+		}
+		if n > 0 {
+			moved = append(moved, n)
+		}
+	}
+	w.run(t.Context(), t, d, 4*time.Minute)
+	if len(moved) != 3 || len(w.pods) > 0 {
+		t.Errorf("moved in each pass: %v", moved)
 	}
 }

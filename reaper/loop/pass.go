@@ -452,7 +452,13 @@ func (p *pass) recover() {
 			p.fail("cannot find out what became of "+name, err)
 			continue
 		}
-		p.write(recovered(name, e, inPods, inQuarantine, p.Clock.Now()))
+		r := recovered(name, e, inPods, inQuarantine, p.Clock.Now())
+		if r.Kind == judge.EventRestored && r.Other == "" { // an exchange may have given the pod's other directory a name already
+			if _, other, err := p.Disk.Where(e.UID, name+judge.OtherSuffix); err == nil && other != (judge.FileID{}) {
+				r.Other, r.OtherID = name+judge.OtherSuffix, other
+			}
+		}
+		p.write(r)
 	}
 }
 
@@ -470,7 +476,7 @@ func (p *pass) lift() {
 // is reported, or no kubelet runs, its silence about others shows nothing.
 func (p *pass) release() {
 	kept := slices.ContainsFunc(p.decided.Pods, func(j judge.Judged) bool {
-		return j.Decision == judge.Keep && j.Facts[judge.Reported].Truth == judge.Yes
+		return (j.Decision == judge.Keep || j.Decision == judge.IsAlive) && j.Facts[judge.Reported].Truth == judge.Yes
 	})
 	if now := p.Clock.Now(); kept || p.node.KubeletKnown.Truth != judge.Yes || p.listening == (judge.Instant{}) {
 		p.listening = now

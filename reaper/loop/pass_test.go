@@ -302,7 +302,7 @@ func TestSchedule(t *testing.T) {
 	later(time.Minute)
 	report("a new report", one, afterReport)
 	later(afterReport)
-	turn("a living pod is reported", otherwise)
+	turn("a living pod is reported", whileReported)
 	later(300 * time.Millisecond)
 	report("a report right after a pass", two, betweenScans-300*time.Millisecond)
 	later(betweenScans)

@@ -12,9 +12,6 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/judge"
 )
 
-// otherSuffix ends the entry that Exchange makes of the directory that was at pods/UID.
-const otherSuffix = ".new"
-
 // exchange moves the entry back to pods/UID in exchange for the directory there, in one call, so that the kubelet always
 // finds a directory; the newer one then gets an entry of its own. If it is killed after a step, a second run finds:
 //
@@ -73,7 +70,7 @@ func (b *batch) keepOther(ctx context.Context, m judge.Move) judge.Outcome {
 	}
 	err := error(unix.EEXIST)
 	for n := 1; n <= 100 && errors.Is(err, unix.EEXIST); n++ { // an entry is restored once
-		other := m.Entry + otherSuffix
+		other := m.Entry + judge.OtherSuffix
 		if n > 1 {
 			other = fmt.Sprintf("%s.%d", other, n)
 		}

@@ -126,7 +126,7 @@ func (b *batch) restoredBefore(ctx context.Context, m judge.Move) judge.Outcome 
 		return judge.Outcome{Move: m, Result: judge.Gone}
 	}
 	b.changed(b.quar, b.pods) // the killed run may not have synced
-	return b.restored(ctx, m, m.Entry+otherSuffix)
+	return b.restored(ctx, m, m.Entry+judge.OtherSuffix)
 }
 
 // again returns the outcome of a restore if there is something at pods/UID.

@@ -149,14 +149,14 @@ func TestExchange(t *testing.T) {
 			q := tr.open(no)
 			m := tr.quarantined(q, judge.Exchange)
 			tr.Pod(uidA, specs...)
-			tr.Mkdir(tr.entry() + otherSuffix) // the name exists
+			tr.Mkdir(tr.entry() + judge.OtherSuffix) // the name exists
 			o := run1(t, q, m)
 			want(t, o, judge.Done)
 			if o.Other != "" || idAt(t, tr.pod()) != m.ID {
 				t.Errorf("%s: %+v", way, o)
 			}
 			testkit.There(t, tr.pod()+"/volumes/kubernetes.io~empty-dir/cache/old", true)
-			wantListing(t, tr.Quar, entryA+otherSuffix)
+			wantListing(t, tr.Quar, entryA+judge.OtherSuffix)
 		}
 	}
 }
@@ -276,13 +276,13 @@ func TestExchangeSkeletonFilled(t *testing.T) {
 	m := tr.quarantined(q, judge.Exchange)
 	tr.Pod(uidA, "dir volumes")
 	before(q, func(op, name string) {
-		if op == "rename" && name == entryA+otherSuffix {
+		if op == "rename" && name == entryA+judge.OtherSuffix {
 			tr.One(tr.entry(), "file volumes/kubernetes.io~empty-dir/cache/f 1")
 		}
 	})
 	o := run1(t, q, m)
 	want(t, o, judge.Done)
-	if o.Other != entryA+otherSuffix {
+	if o.Other != entryA+judge.OtherSuffix {
 		t.Fatalf("%+v", o)
 	}
 	testkit.There(t, tr.Quar+"/"+o.Other+"/volumes/kubernetes.io~empty-dir/cache/f", true)
