@@ -13,6 +13,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -61,6 +62,19 @@ func raw(status int, body string) func(net.Conn, *http.Request) {
 	}
 }
 
+// endless answers with text without end, until the client closes the connection, and counts what the client has read.
+func endless(read *atomic.Int64, first, then string) func(net.Conn, *http.Request) {
+	return func(c net.Conn, _ *http.Request) {
+		_, err := io.WriteString(c, first)
+		sent := int64(0)
+		for err == nil && sent < 16<<20 {
+			_, err = io.WriteString(c, then)
+			sent += int64(len(then))
+		}
+		read.Store(max(read.Load(), sent))
+	}
+}
+
 // daemon answers as a daemon does that has ended one pass with this status.
 func daemon(s *Server) func(net.Conn, *http.Request) {
 	return func(c net.Conn, r *http.Request) {
@@ -77,6 +91,7 @@ func daemon(s *Server) func(net.Conn, *http.Request) {
 // TestListWorstAnswers asks a thousand nodes, of which every tenth gives one of the worst answers: each of these is named
 // with an error, none stops the others.
 func TestListWorstAnswers(t *testing.T) {
+	var headers, bodies atomic.Int64
 	head := `{"node":"n1","start":"2026-01-01T00:00:00Z",`
 	hostile := []func(net.Conn, *http.Request){
 		func(c net.Conn, _ *http.Request) { _, _ = io.Copy(io.Discard, c) }, // no answer
@@ -88,11 +103,8 @@ func TestListWorstAnswers(t *testing.T) {
 				time.Sleep(time.Second)
 			}
 		},
-		func(c net.Conn, _ *http.Request) { // headers without end
-			for _, err := io.WriteString(c, "HTTP/1.1 200 OK\r\n"); err == nil; {
-				_, err = io.WriteString(c, "X-A: "+strings.Repeat("a", 1000)+"\r\n")
-			}
-		},
+		endless(&headers, "HTTP/1.1 200 OK\r\n", "X-A: "+strings.Repeat("a", 1000)+"\r\n"),
+		endless(&bodies, "HTTP/1.1 200 OK\r\n\r\n", strings.Repeat(" ", 1000)),
 		func(net.Conn, *http.Request) {},
 		raw(200, "<html>"),
 		raw(200, head+`"summary":{"reasons":{`+strings.Repeat(`"a":1,`, 1<<18)+`"b":1}}}`),
@@ -115,6 +127,9 @@ func TestListWorstAnswers(t *testing.T) {
 		var served sync.WaitGroup
 		f := nodes.client(&served).list(t.Context(), nodes.targets())
 		served.Wait()
+		if headers.Load() > 2*headerBytes || bodies.Load() > 2*mostReport {
+			t.Errorf("the client has read %d bytes of headers, and %d of an answer", headers.Load(), bodies.Load())
+		}
 		if f.Sums.Nodes != 1000 || f.Sums.Failed != 100 || f.Sums.Hidden != 1800 || !f.Operator {
 			t.Errorf("%+v, operator %v", f.Sums, f.Operator)
 		}
@@ -168,6 +183,13 @@ func TestSweep(t *testing.T) {
 			"restarts": node(5*time.Second, enforce, true),
 			"stuck":    node(0, enforce, false),
 			"breaker":  node(0, loop.Status{Mode: "enforce", Operator: true, Breaker: &judge.Event{}}, true),
+			"dies": func(c net.Conn, r *http.Request) {
+				if r.Method == "POST" {
+					node(0, enforce, true)(c, r)
+					return
+				}
+				raw(503, "")(c, r)
+			},
 			"observes": node(0, loop.Status{Mode: "observe", Operator: true}, true),
 		}
 		targets := append(nodes.targets(), Target{Node: "gone", URL: "https://gone:1"})
@@ -188,11 +210,19 @@ func TestSweep(t *testing.T) {
 		if !strings.Contains(got["stuck"].Error, "has not ended after 1m0s") || !strings.Contains(got["gone"].Error, "refused") {
 			t.Errorf("stuck: %q; gone: %q", got["stuck"].Error, got["gone"].Error)
 		}
-		if f.Sums.Failed != 2 || f.Sums.Breakers != 1 || f.Sums.Observe != 1 || !f.Operator || f.Nodes[0].Node != "breaker" {
+		if text := got["dies"].Error; !strings.Contains(text, "has not ended") || !strings.Contains(text, "503") {
+			t.Errorf("a daemon that dies: %s", text)
+		}
+		if f.Sums.Failed != 3 || f.Sums.Breakers != 1 || f.Sums.Observe != 1 || !f.Operator || f.Nodes[0].Node != "breaker" {
 			t.Errorf("%+v, first %s", f.Sums, f.Nodes[0].Node)
+		}
+		only := answers{"breaker": nodes["breaker"]}
+		if f := only.client(&served).sweep(t.Context(), only.targets(), 0); f.Sums.Failed != 0 || !f.Operator {
+			t.Errorf("no operator is needed for an open breaker: %+v", f)
 		}
 		delete(nodes, "breaker")
 		delete(nodes, "stuck")
+		delete(nodes, "dies")
 		if f := nodes.client(&served).sweep(t.Context(), nodes.targets(), 0); f.Operator {
 			t.Errorf("an operator is needed for nothing: %+v", f)
 		}

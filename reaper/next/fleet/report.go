@@ -20,7 +20,7 @@ type Head struct {
 	// Scan is the pass that answers a POST /scan.
 	Scan uint64 `json:"scan,omitempty"`
 	Mode string `json:"mode,omitempty"`
-	// Failed is why the last pass failed; the rest is then of the pass before.
+	// Failed is why the last pass failed; all that follows is then of the pass before.
 	Failed  string `json:"failed,omitempty"`
 	Breaker bool   `json:"breaker,omitempty"` // the circuit breaker is open
 	// Stopped is why nothing may be moved or removed, "" if something may.

@@ -28,7 +28,6 @@ const (
 	requestTime = 10 * time.Second
 	answerTime  = 30 * time.Second
 	headerBytes = 8 << 10
-	bodyBytes   = 1 << 10
 	mostOpen    = 64 // connections of one listener; a silent one is closed after headerTime
 )
 
@@ -175,7 +174,7 @@ func (s *Server) handler(probes bool) http.Handler {
 		mux.HandleFunc("POST /scan", s.private(s.postScan))
 	}
 	// A web page of another origin cannot use the password that a browser keeps.
-	return http.MaxBytesHandler(http.NewCrossOriginProtection().Handler(mux), bodyBytes)
+	return http.NewCrossOriginProtection().Handler(mux)
 }
 
 func (s *Server) healthz(w http.ResponseWriter, _ *http.Request) {
@@ -221,7 +220,7 @@ func (s *Server) getReport(w http.ResponseWriter, _ *http.Request) {
 	s.begin()
 	head, status := s.head, s.status
 	s.mu.Unlock()
-	if status == nil || head.Failed != "" {
+	if status == nil {
 		answer(w, http.StatusOK, head)
 		return
 	}

@@ -188,7 +188,15 @@ func TestConfigurationChanges(t *testing.T) {
 	if s.handler(false).ServeHTTP(answer, r); answer.Code != 404 {
 		t.Errorf("a password that nobody has compared: %d, want 404", answer.Code)
 	}
+	r = httptest.NewRequest("POST", "https://node/scan", http.NoBody)
+	r.SetBasicAuth("op", "right")
+	r.Header.Set("Sec-Fetch-Site", "cross-site")
+	answer = httptest.NewRecorder()
+	if s.handler(false).ServeHTTP(answer, r); answer.Code != 403 {
+		t.Errorf("a web page of another origin, with the password that the browser has: %d, want 403", answer.Code)
+	}
 	s.configure(t, "basic_auth_users: [\n")
+	r = httptest.NewRequest("GET", "https://node/report", http.NoBody)
 	r.SetBasicAuth("op", "right")
 	answer = httptest.NewRecorder()
 	if s.handler(false).ServeHTTP(answer, r); answer.Code != 404 {
@@ -285,6 +293,12 @@ func TestReport(t *testing.T) {
 		} `json:"status"`
 	}
 	must(t, json.Unmarshal(text, &r))
+	server.Ended(2, loop.Status{}, errors.New("cannot lock the ledger"))
+	answer = httptest.NewRecorder()
+	server.getReport(answer, nil)
+	if failed, err := parseHead(answer.Body.Bytes()); err != nil || failed.Pass != 2 || failed.Failed == "" || failed.Summary.Wait != 8999 {
+		t.Errorf("after a pass that failed: %+v, %v", failed, err)
+	}
 	if pods := r.Status.Pods; len(pods) < 2 || !strings.HasSuffix(pods[0].UID, "9999") {
 		t.Errorf("pods: %v", pods)
 	}
