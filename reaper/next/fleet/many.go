@@ -95,6 +95,7 @@ const pollEvery = 2 * time.Second
 // ended asks a node for its report until it has ended the pass that was asked for. A daemon that has started since has not
 // got the request, and is asked again.
 func (c *Client) ended(ctx context.Context, t Target, asked Head) (Head, error) {
+	var last error // of a request that was not cut off
 	for {
 		h, err := c.get(ctx, 0, t)
 		switch {
@@ -106,16 +107,18 @@ func (c *Client) ended(ctx context.Context, t Target, asked Head) (Head, error) 
 		case h.Pass >= asked.Scan:
 			return h, nil
 		}
+		if ctx.Err() == nil {
+			last = err
+		}
 		timer := time.NewTimer(pollEvery)
 		select {
 		case <-timer.C:
 		case <-ctx.Done():
 			timer.Stop()
-			cause := context.Cause(ctx)
-			if err != nil && !errors.Is(err, cause) {
-				cause = fmt.Errorf("%w; the last request failed: %w", cause, err)
+			if last == nil {
+				return Head{}, context.Cause(ctx)
 			}
-			return Head{}, cause
+			return Head{}, fmt.Errorf("%w; the last request failed: %w", context.Cause(ctx), last)
 		}
 	}
 }
