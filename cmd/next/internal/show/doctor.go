@@ -82,12 +82,15 @@ func (p *page) quarantined(s *loop.Status) {
 		return
 	}
 	var bytes, data int64
-	holdData, waits, operator := 0, 0, 0
+	holdData, waits, operator, uncounted := 0, 0, 0, 0
 	var first *judge.JudgedEntry
 	for i := range s.Quarantine {
 		e := &s.Quarantine[i]
 		n, _ := sumOf(e)
 		bytes += n
+		if e.ConfirmedAt == (judge.Instant{}) {
+			uncounted++
+		}
 		if e.Operator {
 			operator++
 		}
@@ -105,14 +108,22 @@ func (p *page) quarantined(s *loop.Status) {
 		}
 	}
 	p.heading("In quarantine")
-	needs := ""
-	if operator > 0 {
-		needs = ", " + count(operator, "needs you", "need you")
+	text := count(len(s.Quarantine), "pod", "pods")
+	if counted := len(s.Quarantine) - uncounted; counted > 0 {
+		text += ", " + size(bytes)
 	}
-	p.para("  ", "%s%s, %s as far as it is counted: `orphan-reaper quarantine list`", count(len(s.Quarantine), "pod", "pods"), needs, size(bytes))
+	if uncounted > 0 {
+		text += fmt.Sprintf(", %d not counted yet", uncounted)
+	}
+	if operator > 0 {
+		text += ", " + count(operator, "needs you", "need you")
+	}
+	p.para("  ", "%s: `orphan-reaper quarantine list`", text)
 	if first != nil {
 		p.para("  ", "The emptyDirs and ephemeral volumes of %s are removed, the first %s. To keep that one:", count(waits, "pod", "pods"), p.ago(first.Next))
-		p.commands(first.Advice.Commands...)
+		if first.Advice != nil {
+			p.commands(first.Advice.Commands...)
+		}
 	}
 	if holdData > 0 {
 		p.para("  ", "What may be a user's data (%s of %s) stays until you restore or purge it.", size(data), count(holdData, "pod", "pods"))

@@ -23,11 +23,11 @@ func QuarantineList(w io.Writer, s loop.Status) error {
 	entries := slices.Clone(s.Quarantine)
 	slices.SortStableFunc(entries, func(a, b judge.JudgedEntry) int { return cmp.Compare(order(a.Verdict), order(b.Verdict)) })
 	uids := shortUIDs(&s)
-	rows := [][]string{{"UID", "POD", "PHASE", "MOVED", "LEFT", "WHY"}}
+	rows := [][]string{{"UID", "POD", "PHASE", "AGE", "LEFT", "WHY"}}
 	for i := range entries[:min(len(entries), mostRows)] {
 		e := &entries[i]
 		rows = append(rows, []string{
-			uids[e.UID], short(name(e.Namespace, e.PodName), 14), string(e.Phase), p.ago(e.MovedAt.Wall), leftSize(e), p.whyEntry(e),
+			uids[e.UID], short(name(e.Namespace, e.PodName), 14), string(e.Phase), span(p.now.Sub(e.MovedAt.Wall)), leftSize(e), p.whyEntry(e),
 		})
 	}
 	p.table(rows)
