@@ -110,7 +110,7 @@ func (s *shell) daemon(args string) (stop func()) {
 	s.t.Helper()
 	exe, err := os.Executable()
 	must(s.t, err)
-	pid := s.sh(fmt.Sprintf("%s $NEXT_FLAGS run %s </dev/null >%s/daemon 2>&1 & echo $!", exe, args, s.Dir))
+	pid := s.sh(fmt.Sprintf(": >%[3]s/daemon; %[1]s $NEXT_FLAGS run %[2]s </dev/null >>%[3]s/daemon 2>&1 & echo $!", exe, args, s.Dir))
 	return func() {
 		s.t.Helper()
 		if answer := s.sh(fmt.Sprintf("kill %s; wait %s; echo exit $?", pid, pid)); answer != "exit 0" {
