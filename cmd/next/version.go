@@ -8,8 +8,14 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// version returns the version of the module that Go has built this program from.
+// stamped is the version that make build sets (packaging/version.sh).
+var stamped string
+
+// version returns the version of this program.
 func version() string {
+	if stamped != "" {
+		return stamped
+	}
 	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
 		return info.Main.Version
 	}
