@@ -33,6 +33,8 @@ type Loop struct {
 	told    map[string]told // what an operator was told, by name of the pod or entry
 	// listening is since when a report of any pod would have been read and heeded: the silence about a restored pod counts.
 	listening judge.Instant
+	// unmovable is why nothing can be moved to the quarantine.
+	unmovable string
 	slice     time.Duration // of the next clean
 	cni       time.Duration // when the next CNI sweep is due, on CLOCK_BOOTTIME
 	// cniRetry is the time between the last two sweeps that were not complete: it doubles.
@@ -91,11 +93,21 @@ func (l *Loop) Pass(ctx context.Context, opt Options) (Status, error) {
 
 func (l *Loop) begin(opt Options) *pass {
 	p := &pass{Loop: l, opt: opt, began: l.Clock.Now()}
-	if err := l.Disk.Movable(); err != nil {
+	p.checkQuarantine()
+	return p
+}
+
+// checkQuarantine notes why nothing can be moved to the quarantine, and logs each change.
+func (p *pass) checkQuarantine() {
+	was := p.unmovable
+	p.unmovable = ""
+	if err := p.Disk.Movable(); err != nil {
 		p.unmovable = err.Error()
 		p.problems = append(p.problems, "cannot use the quarantine: "+p.unmovable)
+		if p.unmovable != was {
+			p.Log.Error("cannot use the quarantine; nothing is moved", slog.Any("error", err))
+		}
 	}
-	return p
 }
 
 // pass is one pass under way.
@@ -109,8 +121,6 @@ type pass struct {
 	problems []string
 	cleaned  []parsers.PodUID // confirmed dead in this pass
 	now      bool             // a clean gave way
-	// unmovable is why nothing can be moved to the quarantine.
-	unmovable string
 }
 
 // scan reads the node and decides.

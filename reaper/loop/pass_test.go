@@ -348,3 +348,20 @@ func TestHints(t *testing.T) {
 		t.Errorf("%d scans in ten minutes: %s", scans, w.has())
 	}
 }
+
+// TestBreakerStopsCleans has two pods whose confirm time ends with the same scan, which shows that one of them is alive: that
+// one is restored, and the other is not cleaned.
+func TestBreakerStopsCleans(t *testing.T) {
+	w := newWorld(one, two)
+	w.verbose = true
+	d := w.daemon()
+	w.run(t.Context(), t, d, 70*time.Second)
+	if len(w.moved) != 2 {
+		t.Fatalf("not moved: %s", w.has())
+	}
+	w.now = w.now.Add(5 * time.Minute)
+	w.returns()
+	if err := d.Turn(t.Context()); err != nil || w.pods[one] == nil || len(w.moved) != 1 || w.count("write cleaning") > 0 {
+		t.Errorf("%v: %s", err, w.has())
+	}
+}
