@@ -120,7 +120,7 @@ func (p *page) quarantined(s *loop.Status) {
 	}
 	p.para("  ", "%s: `orphan-reaper quarantine list`", text)
 	if first != nil {
-		p.para("  ", "The emptyDirs and ephemeral volumes of %s are removed, the first %s. To keep that one:", count(waits, "pod", "pods"), p.ago(first.Next))
+		p.para("  ", "The emptyDirs and ephemeral volumes of %s are removed, the first %s. To keep that one:", count(waits, "pod", "pods"), p.in(first.Next))
 		if first.Advice != nil {
 			p.commands(first.Advice.Commands...)
 		}
@@ -261,7 +261,7 @@ func (p *page) first(t time.Time) string {
 	if t.IsZero() {
 		return ""
 	}
-	return ", the first " + p.ago(t)
+	return ", the first " + p.in(t)
 }
 
 // operator writes what only the operator does.

@@ -33,7 +33,7 @@ func Explain(w io.Writer, e loop.Explanation) error {
 			p.item("  - ", "%s  %s  (%s)", size(r.Bytes), safe(r.Path), r.Class)
 		}
 		if !entry.Next.IsZero() {
-			p.para("  ", "The time of confirm or retention ends %s.", p.ago(entry.Next))
+			p.para("  ", "The time of confirm or retention ends %s.", p.in(entry.Next))
 		}
 		p.verdict(entry.Verdict)
 	}

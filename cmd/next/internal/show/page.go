@@ -133,13 +133,11 @@ func size(n int64) string {
 	return fmt.Sprintf("%.0f %ciB", f, "KMGTP"[unit])
 }
 
-// ago returns a time relative to now: "3 min ago", "in 40 s".
-func (p *page) ago(t time.Time) string {
-	if d := t.Sub(p.now); d >= time.Second {
-		return "in " + span(d)
-	}
-	return span(p.now.Sub(t)) + " ago"
-}
+// ago returns a past time relative to now: "3 min ago". A report may be younger than the scan whose time is now.
+func (p *page) ago(t time.Time) string { return span(p.now.Sub(t)) + " ago" }
+
+// in returns a future time relative to now: "in 40 s".
+func (p *page) in(t time.Time) string { return "in " + span(t.Sub(p.now)) }
 
 // span returns a duration in its largest unit.
 func span(d time.Duration) string {

@@ -61,7 +61,7 @@ func (p *page) why(pod *loop.PodStatus) string {
 		case r.Unknown:
 			word += " unknown"
 		case r.Reason == judge.OnHold && !p.dry && !pod.Next.IsZero():
-			word += " ends " + p.ago(pod.Next)
+			word += " ends " + p.in(pod.Next)
 		}
 		words = append(words, word)
 	}

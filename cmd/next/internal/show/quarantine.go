@@ -14,7 +14,7 @@ import (
 func QuarantineList(w io.Writer, s loop.Status) error {
 	p := newPage(&s)
 	if s.Breaker != nil {
-		p.para("", "The circuit breaker is open since %s: %s", p.ago(s.Breaker.At.Wall), audit.Text(*s.Breaker))
+		p.para("", "The circuit breaker opened %s: %s", p.ago(s.Breaker.At.Wall), audit.Text(*s.Breaker))
 	}
 	if len(s.Quarantine) == 0 {
 		p.para("", "Nothing is in quarantine.")

@@ -222,10 +222,10 @@ func TestUnits(t *testing.T) {
 	}
 	p := page{now: now.Wall}
 	for d, want := range map[time.Duration]string{
-		0: "0 s ago", -40 * time.Second: "40 s ago", -200 * time.Second: "3 min ago", 5 * time.Hour: "in 5 h", -100 * time.Hour: "4 days ago",
+		-3 * time.Second: "0 s", 40 * time.Second: "40 s", 200 * time.Second: "3 min", 5 * time.Hour: "5 h", 100 * time.Hour: "4 days",
 	} {
-		if got := p.ago(now.Wall.Add(d)); got != want {
-			t.Errorf("%s: %s, not %s", d, got, want)
+		if ago, in := p.ago(now.Wall.Add(-d)), p.in(now.Wall.Add(d)); ago != want+" ago" || in != "in "+want {
+			t.Errorf("%s: %s, %s, not %s", d, ago, in, want)
 		}
 	}
 	s := loop.Status{Pods: []loop.PodStatus{{}, {}, {}}}
