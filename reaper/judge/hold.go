@@ -31,14 +31,19 @@ func (h Hold) Next(c Case, facts Facts) Hold {
 	if h.SumSince == (Instant{}) || h.ID != p.ID || h.Sum != p.Skeleton.Sum {
 		h = Hold{ID: p.ID, Sum: p.Skeleton.Sum, SumSince: c.Now}
 	}
+	finished := true
 	for _, r := range table {
 		f := facts[r.fact]
-		if r.fact == Reported || r.fact == Eligible || f.Truth == r.passes {
-			continue
-		}
-		if !f.Busy { // a scan that was not finished shows nothing: it neither counts nor ends the row of good scans
+		switch {
+		case r.fact == Reported || r.fact == Eligible || f.Truth == r.passes:
+		case f.Busy: // a scan that was not finished does not count, and does not end the row of good scans
+			finished = false
+		default:
 			h.Since = Instant{}
+			return h
 		}
+	}
+	if !finished {
 		return h
 	}
 	if h.Since == (Instant{}) {

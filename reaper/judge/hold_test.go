@@ -11,6 +11,9 @@ import (
 func TestHold(t *testing.T) {
 	good := func(*Case) {}
 	busy := func(c *Case) { c.Pod.Facts[Running] = Fact{Truth: Unknown, Busy: true} }
+	busyAndAlive := func(c *Case) {
+		c.Pod.Facts[Running], c.Pod.Facts[Cgroup] = Fact{Busy: true}, Fact{Truth: Yes, Alive: true}
+	}
 	alive := func(c *Case) { c.Pod.Facts[Running] = Fact{Truth: Yes, Alive: true} }
 	unknown := func(c *Case) { c.Pod.Facts[Mounted] = Fact{} }
 	changed := func(c *Case) { c.Pod.Skeleton.Sum++ }
@@ -27,6 +30,7 @@ func TestHold(t *testing.T) {
 		{"alive in between", []func(*Case){good, alive, good, good, good}, []Decision{Wait, IsAlive, Wait, Wait, Remove}},
 		{"not readable in between", []func(*Case){good, unknown, good, good, good}, []Decision{Wait, Keep, Wait, Wait, Remove}},
 		{"busy in between", []func(*Case){good, busy, good, good}, []Decision{Wait, Wait, Remove, Remove}},
+		{"busy, and it is alive", []func(*Case){good, busyAndAlive, good, good, good}, []Decision{Wait, IsAlive, Wait, Wait, Remove}},
 		{"busy at the end", []func(*Case){good, good, busy}, []Decision{Wait, Wait, Wait}},
 		{"busy from the start", []func(*Case){busy, busy, busy, good}, []Decision{Wait, Wait, Wait, Wait}},
 		{"changed once", []func(*Case){good, changed, good, good, good}, []Decision{Wait, Wait, Wait, Wait, Remove}},
