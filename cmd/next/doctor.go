@@ -22,7 +22,7 @@ operator does, with the commands.`,
 				return err
 			}
 			defer n.Close()
-			s, err := n.once(cmd.Context(), loop.Options{})
+			s, err := a.once(cmd.Context(), n, loop.Options{})
 			if err != nil {
 				return err
 			}

@@ -45,7 +45,7 @@ func (a *app) explain(cmd *cobra.Command, arg string) error {
 			}
 		}
 	}
-	s, err := n.once(cmd.Context(), loop.Options{Only: []parsers.PodUID{uid}})
+	s, err := a.once(cmd.Context(), n, loop.Options{Only: []parsers.PodUID{uid}})
 	if err != nil {
 		return err
 	}

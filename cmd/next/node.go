@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -13,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/next/internal/config"
 	"github.com/orphan-reaper/orphan-reaper/parsers/report"
@@ -86,6 +88,7 @@ func (a *app) openNode(ctx context.Context, cfg *config.Config, to access, log *
 	if _, err := os.Stat(filepath.Join(cfg.RootDir, "pods")); errors.Is(err, fs.ErrNotExist) {
 		return nil, failf("name the kubelet's root directory by --root-dir", "cannot find the pods directory: %w", err)
 	}
+	useNodesZone()
 	clock, err := ledger.NewClock()
 	if err != nil {
 		return nil, err
@@ -181,10 +184,18 @@ func whoami() *judge.User {
 }
 
 // once scans the node and its log, and changes nothing: scan, explain, doctor.
-func (n *opened) once(ctx context.Context, opt loop.Options) (loop.Status, error) {
-	s := n.Once(ctx, opt, func(s loop.Status) { n.sources.listen(ctx, s, n.Recall) })
+func (a *app) once(ctx context.Context, n *opened, opt loop.Options) (loop.Status, error) {
+	s := n.Once(ctx, opt, func(s loop.Status) {
+		if f, ok := a.stderr.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+			_, _ = fmt.Fprintln(f, "orphan-reaper: listening to the kubelet's log for up to", listenTime)
+		}
+		n.sources.listen(ctx, s, n.Recall)
+	})
 	s.Daemon = n.runner()
 	s.Problems = append(s.Problems, n.sources.problems()...)
+	if len(s.Problems) > 0 && os.Geteuid() != 0 {
+		s.Problems = append(s.Problems, "not everything can be read by this user: run it as root")
+	}
 	slices.Sort(s.Problems)
 	s.Problems = slices.Compact(s.Problems)
 	return s, ctx.Err()

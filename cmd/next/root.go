@@ -116,7 +116,10 @@ func newRoot(a *app) *cobra.Command {
 		Use: "orphan-reaper", Short: "Remove the directories of orphaned pods, safely", Version: version(),
 		Long: `orphan-reaper removes the directories that dead pods left on a Kubernetes node.
 It moves only pods that the running kubelet reports as orphans, to quarantine
-first, and records what it removed, what it kept, and why.`,
+first, and records what it removed, what it kept, and why.
+
+Exit codes: 0 done, 1 failed, 2 wrong usage or configuration, 3 done and an
+operator is needed.`,
 		Example: `  orphan-reaper doctor       what the kubelet reports, and what to do
   orphan-reaper scan         every pod directory, and why it is kept
   orphan-reaper explain UID  one pod: what was read, and what to do`,
@@ -133,6 +136,14 @@ first, and records what it removed, what it kept, and why.`,
 		newConfigCommand(settings),
 	)
 	config.AddFlags(root.PersistentFlags())
+	// Else the help of each command ends with all settings.
+	usage, end := root.UsageTemplate(), "{{if .HasAvailableInheritedFlags}}"
+	if before, after, ok := strings.Cut(usage, end); ok {
+		_, after, _ = strings.Cut(after, "{{end}}")
+		root.SetUsageTemplate(before + end + `
+
+"{{.Root.CommandPath}} --help" lists the flags of the settings.{{end}}` + after)
+	}
 	return root
 }
 

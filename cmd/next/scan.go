@@ -33,7 +33,7 @@ func (a *app) scan(cmd *cobra.Command, args []string, order bool, text func(io.W
 	if err != nil {
 		return err
 	}
-	s, err := n.once(cmd.Context(), loop.Options{Only: uids, Order: order})
+	s, err := a.once(cmd.Context(), n, loop.Options{Only: uids, Order: order})
 	if err != nil {
 		return err
 	}

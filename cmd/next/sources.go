@@ -78,10 +78,32 @@ func (s *sources) wanted(n judge.Node, recent bool) logs.Config {
 			}
 		}
 	}
-	if len(c.Units)+len(c.Files) == 0 && s.problem == "" {
+	if len(c.Units)+len(c.Files) == 0 && s.problem == "" && n.Kubelet.PID != 0 {
 		s.problem = "cannot find the kubelet's log: it runs in no unit of systemd and writes to no file; name one by --log-files"
 	}
 	return c
+}
+
+// useNodesZone sets the local time zone to the node's: a kubelet writes its log in that, and a container has another one.
+func useNodesZone() {
+	root := logs.NodeRoot()
+	if root == "" {
+		return
+	}
+	path := root + "/etc/localtime"
+	if target, err := os.Readlink(path); err == nil { // an absolute link leads to our own root directory
+		if !filepath.IsAbs(target) {
+			target = filepath.Join("/etc", target)
+		}
+		path = root + target
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return // then it is UTC: localtime(5)
+	}
+	if zone, err := time.LoadLocationFromTZData("Local", data); err == nil {
+		time.Local = zone
+	}
 }
 
 func exists(path string) bool {

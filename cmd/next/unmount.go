@@ -50,7 +50,7 @@ func (a *app) unmount(cmd *cobra.Command, args []string, dryRun, yes bool) error
 	if err != nil {
 		return err
 	}
-	s, err := n.once(ctx, loop.Options{Only: uids})
+	s, err := a.once(ctx, n, loop.Options{Only: uids})
 	if err != nil {
 		return err
 	}
