@@ -207,7 +207,8 @@ func TestConfigurationChanges(t *testing.T) {
 // TestReady has /readyz over the life of a daemon: a rolling update waits for a node that has run with a closed breaker.
 func TestReady(t *testing.T) {
 	s := newServer()
-	now := s.Clock.(*clock)
+	now := &clock{time.Hour}
+	s.Clock = now
 	get := func() int {
 		answer := httptest.NewRecorder()
 		s.handler(true).ServeHTTP(answer, httptest.NewRequest("GET", "/readyz", http.NoBody))

@@ -3,6 +3,7 @@ package fleet
 import (
 	"encoding/pem"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -61,7 +62,7 @@ func TestDaemons(t *testing.T) {
 			w.WriteHeader(http.StatusGone)
 			page = `{"kind":"Status","message":"the provided continue parameter is too old"}`
 		}
-		fmt.Fprint(w, page)
+		_, _ = io.WriteString(w, page)
 	})
 	found, err := Daemons(t.Context(), kubeconfig, Service{"ns", "orphan-reaper"})
 	must(t, err)
@@ -93,7 +94,7 @@ func TestDaemonsErrors(t *testing.T) {
 		kubeconfig := apiServer(t, func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Location", "/elsewhere")
 			w.WriteHeader(c.code)
-			fmt.Fprint(w, c.body)
+			_, _ = io.WriteString(w, c.body)
 		})
 		_, err := Daemons(t.Context(), kubeconfig, Service{"ns", "orphan-reaper"})
 		if err == nil || !strings.Contains(err.Error(), c.want) || len(err.Error()) > 1000 {

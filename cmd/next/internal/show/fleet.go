@@ -42,19 +42,17 @@ func FleetSweep(w io.Writer, f fleet.Fleet, waited bool) error {
 
 // nodes returns how many nodes were asked, and what became of them.
 func nodes(s *fleet.Sums) string {
-	text := fmt.Sprintf("%s asked, %d answered", count(s.Nodes, "node", "nodes"), s.Nodes-s.Failed)
-	for _, one := range []struct {
-		n    int
-		text string
-	}{
-		{s.Failed, "%d failed"}, {s.Breakers, "%d with an open circuit breaker"}, {s.OperatorNodes, "%d need you"},
-		{s.Observe, "%d observe and change nothing"},
-	} {
-		if one.n > 0 {
-			text += fmt.Sprintf(", "+one.text, one.n)
+	words := []string{count(s.Nodes, "node", "nodes") + " asked", fmt.Sprintf("%d answered", s.Nodes-s.Failed)}
+	add := func(n int, text string) {
+		if n > 0 {
+			words = append(words, fmt.Sprintf("%d %s", n, text))
 		}
 	}
-	return text + "."
+	add(s.Failed, "failed")
+	add(s.Breakers, "with an open circuit breaker")
+	add(s.OperatorNodes, "need you")
+	add(s.Observe, "observe and change nothing")
+	return strings.Join(words, ", ") + "."
 }
 
 // sums writes the sums of all nodes that have answered.
