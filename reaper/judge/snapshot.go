@@ -125,7 +125,7 @@ type Pod struct {
 type Skeleton struct {
 	// Sum is a hash of path, inode, mtime and ctime of each. Two scans of an unchanged directory have the same sum.
 	Sum uint64
-	// Youngest is the latest mtime of a volume directory or vol_data.json, by the wall clock: one NodePublish runs for
+	// Youngest is the latest mtime of a volume: of its vol_data.json, else of its directory; by the wall clock: one NodePublish runs for
 	// up to two minutes and writes vol_data.json before it.
 	Youngest time.Time
 }

@@ -183,7 +183,9 @@ func (k *skeletonReader) below(pod *fdpath.Dir, name string, each func(at *fdpat
 	})
 }
 
-// plugin reads the volumes of one plugin: when one of them or its vol_data.json was written.
+// plugin reads when the volumes of one plugin were written. Of a CSI volume that is its vol_data.json: the kubelet writes it
+// before each NodePublish (NewMounter in csi_plugin.go), and removes the empty mount directory beside it at its first try to
+// clean an orphan, which is no sign of work.
 func (k *skeletonReader) plugin(volumes *fdpath.Dir, plugin string) error {
 	dir, err := volumes.Step(plugin)
 	if err != nil {
@@ -195,15 +197,13 @@ func (k *skeletonReader) plugin(volumes *fdpath.Dir, plugin string) error {
 		if err != nil {
 			return ignoreGone(fdpath.PathError("statx", "volumes/"+plugin+"/"+name, err))
 		}
-		if k.written(&st); plugin != csiPlugin || !fdpath.IsDir(&st) {
+		if plugin != csiPlugin || !fdpath.IsDir(&st) {
+			k.written(&st)
 			return nil
 		}
 		in, ok, err := dir.StatIn(name, content.VolData, &st)
 		if ok {
-			if err == nil {
-				k.written(&in)
-			}
-			return ignoreGone(err)
+			return k.csi(&st, &in, err)
 		}
 		volume, err := dir.Step(name)   // before Linux 5.8, and at a mount point
 		if errors.Is(err, unix.EXDEV) { // a driver has mounted on the volume itself: the mounts keep the pod
@@ -213,11 +213,22 @@ func (k *skeletonReader) plugin(volumes *fdpath.Dir, plugin string) error {
 			return ignoreGone(fdpath.OpenError("volumes/"+plugin+"/"+name, err))
 		}
 		defer volume.Close()
-		if st, err = volume.StatName(content.VolData); err == nil {
-			k.written(&st)
-		}
-		return ignoreGone(err)
+		in, err = volume.StatName(content.VolData)
+		return k.csi(&st, &in, err)
 	})
+}
+
+// csi notes when a CSI volume was written: by its vol_data.json, or by its directory if there is none.
+func (k *skeletonReader) csi(dir, data *unix.Statx_t, err error) error {
+	switch {
+	case err == nil:
+		k.written(data)
+	case fdpath.Gone(err):
+		k.written(dir)
+	default:
+		return err
+	}
+	return nil
 }
 
 // add adds the state of one directory to the sum.

@@ -110,21 +110,29 @@ func TestSkeleton(t *testing.T) {
 	}
 }
 
-// TestYoungest: a driver writes vol_data.json before NodePublish, which may run for two minutes.
+// TestYoungest: the kubelet writes vol_data.json before NodePublish, which may run for two minutes. A kubelet that tries to
+// clean an orphan removes the empty mount directory beside it, which is no sign of work.
 func TestYoungest(t *testing.T) {
 	n := newNode(t)
 	uid := n.pod()
 	at := "kubelet/pods/" + string(uid) + "/volumes/"
 	n.write(at+csiPlugin+"/pv/vol_data.json", "{}")
+	n.write(at+csiPlugin+"/early/x", "")
 	old, young := time.Unix(1_000_000, 0), time.Unix(2_000_000, 0)
-	for _, path := range []string{at + "kubernetes.io~empty-dir/tmp", at + csiPlugin + "/pv"} {
+	paths := map[string]time.Time{
+		at + "kubernetes.io~empty-dir/tmp":   young,
+		at + csiPlugin + "/pv/vol_data.json": young,
+		at + csiPlugin + "/pv":               old,
+		at + csiPlugin + "/early":            young,
+	}
+	for path := range paths {
 		must(t, os.Chtimes(n.dir+"/"+path, old, old))
 	}
-	for _, path := range []string{at + csiPlugin + "/pv/vol_data.json", at + csiPlugin + "/pv"} {
+	for path, want := range paths {
 		must(t, os.Chtimes(n.dir+"/"+path, young, young))
 		s := n.scan()
-		if p, _ := s.Pod(uid); !p.Skeleton.Youngest.Equal(young) {
-			t.Errorf("after %s the youngest is %v", path, p.Skeleton.Youngest)
+		if p, _ := s.Pod(uid); !p.Skeleton.Youngest.Equal(want) {
+			t.Errorf("after %s the youngest is %v, want %v", path, p.Skeleton.Youngest, want)
 		}
 		must(t, os.Chtimes(n.dir+"/"+path, old, old))
 	}
