@@ -103,6 +103,7 @@ func (q *Quarantine) Means() (openat2, landlock judge.Fact) {
 
 // Movable returns why nothing can be moved to the quarantine, as far as that shows without a try. It changes nothing.
 func (q *Quarantine) Movable() error {
+	defer q.opening()()
 	h := q.openHandles(false)
 	defer h.close()
 	if h.absent && h.podsErr == nil { // it will be made in its parent directory
@@ -115,6 +116,16 @@ func (q *Quarantine) Movable() error {
 	return h.movable()
 }
 
+// opening notes for Stuck that both directories are being opened: the caller waits for a disk that hangs.
+func (q *Quarantine) opening() (end func()) {
+	q.running.Lock()
+	q.at(&fdpath.Level{Name: q.podsPath("")}, "")
+	return func() {
+		q.at(nil, "")
+		q.running.Unlock()
+	}
+}
+
 // Where returns the directory pods/UID and that of the entry in quarantine; zero if it is not there. What is no directory,
 // or is a mount point, is an error. A quarantine that does not exist yet is empty; if its parent does not exist, it is not
 // known what lies in it.
@@ -122,6 +133,7 @@ func (q *Quarantine) Where(uid parsers.PodUID, entry string) (inPods, inQuaranti
 	if err := validate(uid, entry); err != nil {
 		return inPods, inQuarantine, err
 	}
+	defer q.opening()()
 	h := q.openHandles(false)
 	defer h.close()
 	if h.podsErr != nil {

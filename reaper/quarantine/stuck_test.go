@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -69,15 +70,45 @@ func TestStuck(t *testing.T) {
 	testkit.There(t, tr.entry()+".json", true)
 }
 
-// hungFUSE mounts a FUSE file system whose server never answers, so every access hangs.
-func hungFUSE(t *testing.T, at string) {
+// hungFUSE mounts a FUSE file system whose server never answers, so every access hangs until it is ended.
+func hungFUSE(t *testing.T, at string) (end func()) {
 	t.Helper()
 	fd, err := unix.Open("/dev/fuse", unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
 		testkit.Skip(t, "no /dev/fuse: ", err)
 	}
-	t.Cleanup(func() { fdpath.Close(fd) })
+	end = sync.OnceFunc(func() { fdpath.Close(fd) })
+	t.Cleanup(end)
 	testkit.Mount(t, "hung", at, "fuse", unix.MS_NOSUID|unix.MS_NODEV, fmt.Sprintf("fd=%d,rootmode=40000,user_id=0,group_id=0", fd))
+	return end
+}
+
+// TestHungRoot has a kubelet's root whose disk does not answer: Stuck reports it while the check at the beginning of a pass
+// waits.
+func TestHungRoot(t *testing.T) {
+	tr := newTree(t)
+	q := tr.open(false)
+	end := hungFUSE(t, tr.Root)
+	done := make(chan error)
+	go func() { done <- q.Movable() }()
+	for path := ""; path == ""; path, _ = q.Stuck() {
+		select {
+		case err := <-done:
+			t.Fatalf("it has not waited: %v", err)
+		default:
+			runtime.Gosched()
+		}
+	}
+	if path, _ := q.Stuck(); path != tr.Pods {
+		t.Errorf("stuck at %q", path)
+	}
+	end()
+	if err := <-done; err == nil {
+		t.Error("no error")
+	}
+	if path, _ := q.Stuck(); path != "" {
+		t.Errorf("afterwards still at %q", path)
+	}
 }
 
 // TestHungFUSE checks that a dead mount at any depth stops the pod's removal and does not hang it.
