@@ -51,7 +51,9 @@ func (j *JudgedEntry) alive(in Input, p *Pod, reasons []Reason) {
 	if j.Phase != Quarantined && j.Phase != Restoring {
 		// Some of it is removed already: an old kubelet that found such a directory would delete through its binds. The
 		// pod has what it has made since, and the rest waits for an operator.
-		j.ask(InUse, "a part of what was quarantined is removed already, so it is not restored")
+		if j.ask(InUse, "a part of what was quarantined is removed already, so it is not restored"); j.open() {
+			j.Due = j.due(Leave, content.None) // the intent gets a result, so that an operator's orders are possible
+		}
 		return
 	}
 	action := Restore

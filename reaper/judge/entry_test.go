@@ -133,7 +133,7 @@ func TestEntry(t *testing.T) {
 		{"a clean that was killed", func(_ *Input, _ *Pod, e *Entry) { e.Phase, e.Remove = Cleaning, content.Payloads }, Clean, content.Payloads, false},
 		{"a clean that was killed, of a pod that is alive", func(_ *Input, p *Pod, e *Entry) {
 			e.Phase, e.Remove, p.Facts[Cgroup] = Cleaning, content.Payloads, yes
-		}, "", 0, false},
+		}, Leave, 0, false},
 		{"an operator's purge that was killed", func(_ *Input, _ *Pod, e *Entry) { e.Phase, e.Remove = Purging, content.All }, Purge, content.All, false},
 		{"a move that was stopped, and the directory is in the pods directory", func(_ *Input, p *Pod, e *Entry) { e.Phase, p.Present = Moving, Yes }, "", 0, false},
 		{"a conflict", func(_ *Input, _ *Pod, e *Entry) { e.Phase = InConflict }, "", 0, false},

@@ -164,6 +164,8 @@ func recovered(name string, e judge.Entry, inPods, inQuarantine judge.FileID, no
 	r := judge.Event{At: now, UID: e.UID, Namespace: e.Namespace, PodName: e.PodName, Static: e.Static, Entry: name, ID: e.ID, By: e.By}
 	there := e.ID.Same(inQuarantine)
 	switch {
+	case e.Phase == judge.Cleaning, e.Phase == judge.Purging:
+		r.Kind = judge.EventRemoved
 	case e.Phase == judge.Moving && there:
 		r.Kind = judge.EventQuarantined
 	case e.Phase == judge.Moving:

@@ -228,6 +228,26 @@ func testRecovered(t *testing.T, other string) {
 	}
 }
 
+// TestCleanedUnwritten has a pod that is alive again after a clean whose result could not be written: the intent gets its
+// result. What is left of a clean that was cut short is for an operator, whose orders need that result, too.
+func TestCleanedUnwritten(t *testing.T) {
+	for left, want := range map[bool]judge.Phase{false: judge.Ended, true: judge.InConflict} {
+		w := newWorld(one)
+		w.pods[one].alive = true
+		entry := string(one) + ".1"
+		for _, kind := range []judge.EventKind{judge.EventMoving, judge.EventQuarantined, judge.EventCleaning} {
+			w.Apply(judge.Event{Kind: kind, UID: one, Entry: entry, ID: judge.FileID{Ino: 7}})
+		}
+		if left {
+			w.moved[entry] = &pod{uid: one, ino: 7}
+		}
+		w.run(t.Context(), t, w.daemon(), 10*time.Second)
+		if got := w.Entries()[entry].Phase; got != want {
+			t.Errorf("left %t: %q, want %q: %s", left, got, want, w.has())
+		}
+	}
+}
+
 // TestEntryName has two moves of one pod in a millisecond.
 func TestEntryName(t *testing.T) {
 	now := newWorld().now

@@ -450,16 +450,20 @@ func (l *Loop) record() {
 	}
 }
 
-// recover closes the intents of moves and restores that have no result, by where the directory is. Cleans and purges go on
+// recover closes the intents that have no result, by where the directory is. Cleans and purges of what is still there go on
 // after the scan.
 func (p *pass) recover() {
 	for name, e := range p.Ledger.Entries() {
-		if e.Phase != judge.Moving && e.Phase != judge.Restoring {
+		removes := e.Phase == judge.Cleaning || e.Phase == judge.Purging
+		if !removes && e.Phase != judge.Moving && e.Phase != judge.Restoring {
 			continue
 		}
 		inPods, inQuarantine, err := p.Disk.Where(e.UID, name)
 		if err != nil {
 			p.fail("cannot find out what became of "+name, err)
+			continue
+		}
+		if removes && inQuarantine != (judge.FileID{}) {
 			continue
 		}
 		r := recovered(name, e, inPods, inQuarantine, p.Clock.Now())

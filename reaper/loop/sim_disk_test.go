@@ -112,6 +112,7 @@ func (k disk) restore(m judge.Move) judge.Outcome {
 		}
 		k.oracle.exchanges(k.node, d, m)
 		if m.Replace {
+			k.byUID[m.UID].publishing = 0 // by an operator's order it goes on in quarantine
 			o.Other, o.OtherID = m.Entry+".new", d.id
 			k.quarantine[o.Other], d.entry, d.moved, d.movedIn = d, o.Other, k.now, k.boots
 		}

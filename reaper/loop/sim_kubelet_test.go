@@ -175,7 +175,7 @@ func (k *kubelet) publish(p *pod, done func()) {
 	run := k.run
 	boots := k.boots
 	k.after(p.publish, func() {
-		if k.boots != boots {
+		if k.boots != boots || p.publishing != d.id.Ino {
 			return
 		}
 		p.publishing = 0

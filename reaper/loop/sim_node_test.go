@@ -1,6 +1,7 @@
 package loop_test
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -41,7 +42,8 @@ type node struct {
 	oracle  oracle
 	story   []string
 	telling bool
-	idle    bool // hours pass in which nothing happens
+	ctx     context.Context //nolint:containedctx // of the scan that is under way
+	idle    bool            // hours pass in which nothing happens
 }
 
 // event is something that will happen.

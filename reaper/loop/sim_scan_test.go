@@ -29,7 +29,7 @@ func (n *node) read(trouble kind) (a answer) {
 	if n.faults[trouble] > 0 || n.faults[readsFail] > 0 && n.oneIn(4) {
 		a.unknown = true
 	}
-	if n.faults[readsBusy] > 0 && n.oneIn(2) {
+	if n.faults[readsBusy] > 0 && n.oneIn(2) || n.ctx.Err() != nil {
 		a.unknown, a.busy = true, true
 	}
 	if a.unknown {
@@ -53,8 +53,9 @@ func (a answer) fact(yes, alive bool) judge.Fact {
 const anyRead = numKinds
 
 // Scan is loop.Scanner's.
-func (s scanner) Scan(_ context.Context, only, also []parsers.PodUID) judge.Snapshot {
+func (s scanner) Scan(ctx context.Context, only, also []parsers.PodUID) judge.Snapshot {
 	n := s.node
+	n.ctx = ctx
 	if len(only) > 0 && len(also) == 0 {
 		n.reach(stepRecheck, only[0])
 	}

@@ -221,7 +221,7 @@ func (s *scenario) addCoincidence(c chance, i int) {
 		s.acts = append(s.acts, a)
 	}
 	stop := act{kind: kind(c.pick(int(programKilled), int(programStopped))), lasts: c.of(time.Second, 10*time.Minute)}
-	switch c.IntN(6) {
+	switch c.IntN(8) {
 	case 0: // the pod returns right before the rename, and the program ends right after it
 		add(0, act{kind: podStarts, step: step(c.pick(int(stepRecheck), int(stepRename), int(stepMoved)))})
 		stop.step = step(c.pick(int(stepMoved), int(stepAppend)))
@@ -241,6 +241,12 @@ func (s *scenario) addCoincidence(c chance, i int) {
 		for n := range 24 {
 			add(time.Duration(n)*20*time.Second, act{kind: kind(c.pick(int(linesForged), int(linesQuoted))), arg: n})
 		}
+	case 6: // the kubelet restarts just when the pod is judged
+		add(0, act{kind: kubeletRestarts, step: step(c.pick(int(stepRead), int(stepIntent), int(stepRecheck), int(stepRename))), skip: c.IntN(8), lasts: c.of(10*time.Millisecond, 10*time.Second)})
+	case 7: // the node is busy, and the pod returns for a moment
+		add(0, act{kind: readsBusy, lasts: 3 * time.Minute})
+		add(time.Minute, act{kind: podStarts, step: stepRead, skip: c.IntN(8)})
+		add(time.Minute, act{kind: podEnds, step: stepRead, skip: 8 + c.IntN(8)})
 	case 5: // a clean is cut short, and the pod returns
 		stop.step = stepRemove
 		add(0, stop)

@@ -62,8 +62,8 @@ func TestSimulate(t *testing.T) {
 	t.Logf("%d lives", lives.Load())
 }
 
-// TestKept lives through what has failed before. Each file begins with what was wrong.
-func TestKept(t *testing.T) {
+// TestKeptStories lives through what has failed before. Each file begins with what was wrong.
+func TestKeptStories(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil {
 		t.Fatal(err)
