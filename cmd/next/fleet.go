@@ -45,6 +45,9 @@ func newFleetListCommand(a *app) *cobra.Command {
 				return err
 			}
 			f := client.List(cmd.Context(), targets)
+			if err := cmd.Context().Err(); err != nil {
+				return err
+			}
 			if err := a.print(f, func(w io.Writer) error { return show.FleetList(w, f) }); err != nil {
 				return err
 			}
@@ -72,6 +75,9 @@ breaker is open. A node that observes is no failure.
 				return err
 			}
 			f := client.Sweep(cmd.Context(), targets, wait)
+			if err := cmd.Context().Err(); err != nil {
+				return err
+			}
 			if err := a.print(f, func(w io.Writer) error { return show.FleetSweep(w, f, wait > 0) }); err != nil {
 				return err
 			}

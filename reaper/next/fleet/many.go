@@ -3,7 +3,6 @@ package fleet
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -66,15 +65,7 @@ func (c *Client) Sweep(ctx context.Context, targets []Target, wait time.Duration
 func (c *Client) sweep(ctx context.Context, targets []Target, wait time.Duration) Fleet {
 	nodes := c.each(ctx, targets, c.post)
 	if wait > 0 {
-		ctx, cancel := context.WithTimeoutCause(ctx, wait, fmt.Errorf("its scan has not ended after %s", wait))
-		defer cancel()
-		asked := nodes
-		nodes = c.each(ctx, targets, func(ctx context.Context, i int, t Target) (Head, error) {
-			if asked[i].Error != "" {
-				return Head{}, errors.New(asked[i].Error)
-			}
-			return c.ended(ctx, t, asked[i].Head)
-		})
+		c.await(ctx, targets, nodes, wait)
 	}
 	f := newFleet(nodes)
 	f.Operator = f.Sums.Failed+f.Sums.Breakers > 0
@@ -92,35 +83,60 @@ func (c *Client) post(ctx context.Context, _ int, t Target) (Head, error) {
 // pollEvery is how often a node is asked whether its pass has ended.
 const pollEvery = 2 * time.Second
 
-// ended asks a node for its report until it has ended the pass that was asked for. A daemon that has started since has not
-// got the request, and is asked again.
-func (c *Client) ended(ctx context.Context, t Target, asked Head) (Head, error) {
-	var last error // of a request that was not cut off
-	for {
-		h, err := c.get(ctx, 0, t)
-		switch {
-		case err != nil: // it may be starting
-		case !h.Start.Equal(asked.Start):
-			if h, err = c.post(ctx, 0, t); err == nil {
-				asked = h
+// await asks for the reports of the nodes until each has ended the pass that it was asked for, or the time is over. A round
+// asks each node once, so that nodes that hang keep no other from being asked.
+func (c *Client) await(ctx context.Context, targets []Target, nodes []Node, wait time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	asked := make([]Head, len(nodes))
+	var pending []int
+	for i, n := range nodes {
+		if asked[i] = n.Head; n.Error == "" {
+			pending = append(pending, i)
+			nodes[i].Error = fmt.Sprintf("its scan has not ended after %s", wait)
+		}
+	}
+	for len(pending) > 0 {
+		round := make([]Target, 0, len(pending))
+		for _, i := range pending {
+			round = append(round, targets[i])
+		}
+		answers := c.each(ctx, round, func(ctx context.Context, j int, t Target) (Head, error) { return c.again(ctx, t, &asked[pending[j]]) })
+		var rest []int
+		for j, i := range pending {
+			switch n := answers[j]; {
+			case n.Error == "" && n.Start.Equal(asked[i].Start) && n.Pass >= asked[i].Scan:
+				nodes[i] = n
+			case ctx.Err() != nil: // it was cut off: what is known of it stays
+			default:
+				rest = append(rest, i)
+				nodes[i] = n
+				nodes[i].Error = fmt.Sprintf("its scan has not ended after %s", wait)
+				if n.Error != "" {
+					nodes[i].Error += "; its last answer: " + n.Error
+				}
 			}
-		case h.Pass >= asked.Scan:
-			return h, nil
 		}
-		if ctx.Err() == nil {
-			last = err
-		}
+		pending = rest
 		timer := time.NewTimer(pollEvery)
 		select {
 		case <-timer.C:
 		case <-ctx.Done():
 			timer.Stop()
-			if last == nil {
-				return Head{}, context.Cause(ctx)
-			}
-			return Head{}, fmt.Errorf("%w; the last request failed: %w", context.Cause(ctx), last)
+			return
 		}
 	}
+}
+
+// again asks a node for its report. A daemon that has started since has not got the request, and is asked for a pass again.
+func (c *Client) again(ctx context.Context, t Target, asked *Head) (Head, error) {
+	h, err := c.get(ctx, 0, t)
+	if err == nil && !h.Start.Equal(asked.Start) {
+		if h, err = c.post(ctx, 0, t); err == nil {
+			*asked = h
+		}
+	}
+	return h, err
 }
 
 // each asks all targets, c.Parallel at once, and returns their answers in the order of the targets.

@@ -216,6 +216,16 @@ func TestSweep(t *testing.T) {
 		if f.Sums.Failed != 3 || f.Sums.Breakers != 1 || f.Sums.Observe != 1 || !f.Operator || f.Nodes[0].Node != "breaker" {
 			t.Errorf("%+v, first %s", f.Sums, f.Nodes[0].Node)
 		}
+		// More nodes hang than are asked at once: the others are asked none the less.
+		nodes["quick2"] = node(0, enforce, true)
+		c := nodes.client(&served)
+		c.Parallel = 1
+		two := []Target{{Node: "stuck", URL: "https://stuck:1"}, {Node: "quick2", URL: "https://quick2:1"}}
+		for _, n := range c.sweep(t.Context(), two, time.Minute).Nodes {
+			if n.Node == "quick2" && n.Error != "" {
+				t.Errorf("a node after one that hangs: %s", n.Error)
+			}
+		}
 		only := answers{"breaker": nodes["breaker"]}
 		if f := only.client(&served).sweep(t.Context(), only.targets(), 0); f.Sums.Failed != 0 || !f.Operator {
 			t.Errorf("no operator is needed for an open breaker: %+v", f)
