@@ -4,9 +4,11 @@
 //	line ─▶ parsers ─▶ Daemon.Read ─▶ schedule ─▶ Pass:
 //	  recover   intents without a result get one, by where the directory is
 //	  scan      Scanner.Scan ─▶ judge.Decide ─▶ plan
+//	  release   a pod that an operator restored, if the kubelet has not reported it for an hour
 //	  restore   intent (and breaker) ─▶ rename back ─▶ result
 //	  move      intent ─▶ scan and judge again ─▶ rename ─▶ result ─▶ scan: alive? ─▶ restore
 //	  clean     intent ─▶ remove ─▶ result; gives way after a second
+//	  tell      what needs an operator, once per change and start
 //	  end       journal, metrics, Status
 //
 // It is killed at any instruction, or stopped at any step, without a loss:
@@ -14,7 +16,8 @@
 //   - After the rename the ledger has the intent, and the next start finds the directory in quarantine by its identity.
 //     The pod is judged like every quarantined pod: if it is alive, it is restored.
 //   - A polite stop (SIGTERM) between rename and result or scan waits for both, at most 30 seconds.
-//   - A clean that was cut short is begun again after a scan, with the same classes.
+//   - A clean that was cut short is begun again after a scan, with the same classes. If the entry is gone then, this program
+//     has removed it. If it is gone otherwise, another process has, which is an error for an operator.
 //
 // The loop decides nothing about a pod: package judge does. It makes no system call: Scanner, Disk and Ledger do.
 package loop

@@ -76,6 +76,9 @@ func TestRestoredByAnOperator(t *testing.T) {
 		t.Errorf("silent for 55 minutes: %s", w.has())
 	}
 	w.run(t.Context(), t, d, 70*time.Minute)
+	if len(d.logs.last) > 0 {
+		t.Errorf("reports of two hours ago are remembered: %v", d.logs.last)
+	}
 	w.quiet = false
 	w.run(t.Context(), t, d, 10*time.Minute)
 	if got, want := w.has(), "write released; "+moveOne+cleanOne; got != want {
