@@ -185,13 +185,15 @@ func whoami() *judge.User {
 
 // once scans the node and its log, and changes nothing: scan, explain, doctor.
 func (a *app) once(ctx context.Context, n *opened, opt loop.Options) (loop.Status, error) {
+	daemon := n.runner()
+	opt.Order = opt.Order || daemon == 0 // the mode is a daemon's: without one the operator sweeps
 	s := n.Once(ctx, opt, func(s loop.Status) {
 		if f, ok := a.stderr.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 			_, _ = fmt.Fprintln(f, "orphan-reaper: listening to the kubelet's log for up to", listenTime)
 		}
 		n.sources.listen(ctx, s, n.Recall)
 	})
-	s.Daemon = n.runner()
+	s.Daemon = daemon
 	s.Problems = append(s.Problems, n.sources.problems()...)
 	if len(s.Problems) > 0 && os.Geteuid() != 0 {
 		s.Problems = append(s.Problems, "not everything can be read by this user: run it as root")

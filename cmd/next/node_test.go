@@ -92,6 +92,9 @@ func TestLogs(t *testing.T) {
 			if p, _ := st.Pod(living); p.Decision != judge.IsAlive {
 				t.Errorf("scan: the living pod is %+v", p.Verdict)
 			}
+			if st.Stopped != nil { // no daemon runs that could observe
+				t.Errorf("scan: stopped by %+v", st.Stopped)
+			}
 		})
 	}
 }
