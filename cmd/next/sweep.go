@@ -43,7 +43,7 @@ func (a *app) sweep(cmd *cobra.Command, args []string, noWait bool) error {
 			return err
 		}
 		if daemon != 0 {
-			_, err := fmt.Fprintf(a.out, "The daemon (PID %d) judges the pod again by itself.\n", daemon)
+			_, err := fmt.Fprintf(a.out, "The daemon (PID %d) judges it again by itself, within five minutes.\n", daemon)
 			return err
 		}
 	}
