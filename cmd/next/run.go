@@ -68,8 +68,9 @@ func (a *app) daemon(cmd *cobra.Command) error {
 		}
 		debug.FreeOSMemory()
 	}
+	openat2, landlock := n.disk.Means()
 	n.Log.Info("settings are read", slog.String("version", version()), slog.String("mode", cfg.Mode),
-		slog.String("root_dir", cfg.RootDir))
+		slog.String("root_dir", cfg.RootDir), slog.String("openat2", openat2.Detail), slog.String("landlock", landlock.Detail))
 	notify(daemon.SdNotifyReady)
 	edges.Go(func() { n.Run(ctx) })
 	<-ctx.Done()

@@ -5,8 +5,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
 // Event is one entry of a journal, by journald's field names.
@@ -18,10 +16,10 @@ func (e Event) Get(field string) string {
 	return s
 }
 
-// Is reports whether it is a record of that kind, with the given reason, if any.
-func (e Event) Is(kind policy.Kind, reason policy.Reason) bool {
-	return e.Get("ORPHAN_REAPER_KIND") == string(kind) &&
-		(reason == "" || slices.Contains(strings.Split(e.Get("ORPHAN_REAPER_REASONS"), ","), string(reason)))
+// Is reports whether it is a record of that kind of event, with the given reason, if any.
+func (e Event) Is(kind, reason string) bool {
+	return e.Get("ORPHAN_REAPER_EVENT") == kind &&
+		(reason == "" || slices.Contains(strings.Split(e.Get("ORPHAN_REAPER_REASON"), ","), reason))
 }
 
 // ParseEvents parses the output of journalctl --output=json.
@@ -37,11 +35,11 @@ func ParseEvents(t *testing.T, out string) (all []Event) {
 	return all
 }
 
-// Texts returns the kinds, messages and reasons of all, for a failure.
+// Texts returns the kinds and messages of all, for a failure.
 func Texts(all []Event) string {
 	var b strings.Builder
 	for _, e := range all {
-		b.WriteString("\n" + e.Get("ORPHAN_REAPER_KIND") + ": " + e.Get("MESSAGE") + " " + e.Get("ORPHAN_REAPER_REASON_DETAIL"))
+		b.WriteString("\n" + e.Get("ORPHAN_REAPER_EVENT") + ": " + e.Get("MESSAGE"))
 	}
 	return b.String()
 }

@@ -156,7 +156,7 @@ func (n *node) waitRecord(t *testing.T, uid string, kind policy.Kind, reason pol
 	eventually(t, patience, func() string {
 		all := n.of(t, uid)
 		for _, e := range all {
-			if e.Is(kind, reason) {
+			if e.Is(string(kind), string(reason)) {
 				found = e
 				return ""
 			}
