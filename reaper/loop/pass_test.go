@@ -365,3 +365,45 @@ func TestBreakerStopsCleans(t *testing.T) {
 		t.Errorf("%v: %s", err, w.has())
 	}
 }
+
+// TestGivesWay has two pods to clean, the first of which takes longer than the slice: the next pass follows at once and
+// cleans the second.
+func TestGivesWay(t *testing.T) {
+	w := newWorld(one, two)
+	w.verbose = true
+	d := w.daemon()
+	w.run(t.Context(), t, d, 70*time.Second)
+	w.now = w.now.Add(5 * time.Minute)
+	w.before = func(call string) {
+		if strings.HasPrefix(call, "clean") {
+			w.now = w.now.Add(2 * cleanSlice)
+		}
+	}
+	for left := 1; left >= 0; left-- {
+		if err := d.Turn(t.Context()); err != nil || len(w.moved) != left || left > 0 && d.Due() > w.now.Boot {
+			t.Errorf("%v, %d left, due in %s: %s", err, len(w.moved), d.Due()-w.now.Boot, w.has())
+		}
+	}
+}
+
+// TestRestoreNeedsLedger has a pod that is alive right after its move, and a ledger that is full: it is not restored without an
+// intent, nothing else is moved or cleaned, and it is restored when there is space.
+func TestRestoreNeedsLedger(t *testing.T) {
+	w := newWorld(one, two)
+	d := w.daemon()
+	w.fail = "restoring"
+	w.before = func(call string) {
+		if call == "scan 1+1" {
+			w.returns()
+		}
+	}
+	w.run(t.Context(), t, d, 20*time.Minute)
+	if calls := w.has(); strings.Contains(calls, "restore ") || strings.Contains(calls, "clean") || w.pods[two] == nil {
+		t.Errorf("%s", calls)
+	}
+	w.fail = ""
+	w.run(t.Context(), t, d, time.Minute)
+	if w.pods[one] == nil {
+		t.Errorf("not restored: %s", w.has())
+	}
+}

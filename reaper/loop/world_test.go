@@ -212,11 +212,13 @@ func (w *world) cleaned() <-chan time.Time {
 }
 
 func (w *world) Append(events ...judge.Event) ([]judge.Event, error) {
-	for i := range events {
-		w.call("write %s", events[i].Kind)
-		if string(events[i].Kind) == w.fail {
+	for _, e := range events {
+		w.call("write %s", e.Kind)
+		if string(e.Kind) == w.fail {
 			return nil, errors.New("no space left on device")
 		}
+	}
+	for i := range events {
 		w.seq++
 		events[i].Seq = w.seq
 		w.Apply(events[i])
