@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 )
@@ -101,11 +102,9 @@ func parseCache(name string, text []byte) content {
 		return c
 	}
 	switch {
-	case !c.known && err == nil && v.ContainerID == "":
-		return c
-	case err != nil:
+	case err != nil || !utf8.Valid(text): // json reads another text then, such as another path
 		return unknown(otherContent)
-	case v.Kind == "":
+	case v.Kind == "" && v.ContainerID == "":
 		return c // libcni 0.7
 	case v.Kind != "cniCacheV1":
 		return unknown(otherContent)

@@ -210,6 +210,10 @@ func (r *reader) readDir(ctx context.Context, d directory) error {
 	}
 	defer dir.Close()
 	r.dir, r.dirs = dir, append(r.dirs, d)
+	count := 0
+	if err := dir.Each(func(fdpath.Entry) error { count++; return nil }); err == nil {
+		r.files = slices.Grow(r.files, min(count, mostFiles)) // growing by steps would need twice the memory
+	}
 	err = dir.Each(func(e fdpath.Entry) error {
 		switch {
 		case ctx.Err() != nil:
