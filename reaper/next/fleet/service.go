@@ -13,6 +13,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"time"
 
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -39,9 +40,13 @@ func Daemons(ctx context.Context, kubeconfig string, service Service) ([]Target,
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = kubeconfig
 	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil).ClientConfig()
+	if clientcmd.IsEmptyConfig(err) { // its own text names a variable that nobody sets
+		err = errors.New("there is no kubeconfig, and no service account of a pod")
+	}
 	if err != nil {
 		return nil, fmt.Errorf("cannot find the API server; name it by --kubeconfig: %w", err)
 	}
+	config.Timeout = pageTime
 	client, err := rest.HTTPClientFor(config)
 	if err != nil {
 		return nil, fmt.Errorf("cannot use the kubeconfig: %w", err)
@@ -71,6 +76,7 @@ func Daemons(ctx context.Context, kubeconfig string, service Service) ([]Target,
 
 // Limits of what the API server answers.
 const (
+	pageTime     = 30 * time.Second
 	slicesAPage  = 50 // an EndpointSlice has up to 1,000 endpoints
 	mostPage     = 32 << 20
 	mostPages    = 1000
@@ -161,6 +167,9 @@ func readPage(ctx context.Context, client *http.Client, address string) (*endpoi
 	}
 	r.Header.Set("Accept", "application/json")
 	a, err := client.Do(r)
+	if wrapped, ok := errors.AsType[*url.Error](err); ok {
+		err = wrapped.Err // without the long URL
+	}
 	if err != nil {
 		return nil, err
 	}
