@@ -33,7 +33,8 @@ var renamed = strings.NewReplacer(
 	"^docs/", "docs/next/", "^README.md", "docs/next/README.md", "^SECURITY.md", "docs/next/SECURITY.md",
 	"^CONTRIBUTING.md", "docs/next/CONTRIBUTING.md", "^CHANGELOG.md", "docs/next/CHANGELOG.md", "^cmd/orphan-reaper", "cmd/next",
 	"^reaper/audit", "reaper/next/audit", "^reaper/cni", "reaper/next/cni", "^reaper/fleet", "reaper/next/fleet",
-	"^reaper/tracing", "reaper/next/tracing", "^reaper/pass.go", "reaper/loop/pass.go", "^", "",
+	"^reaper/tracing", "reaper/next/tracing", "^reaper/pass.go", "reaper/loop/pass.go", "^parsers/reason.go", "parsers/report/reason.go",
+	"^parsers/stream.go", "parsers/report/stream.go", "^", "",
 )
 
 // leaving are the dependencies of what goes together with docs/next.
