@@ -168,10 +168,10 @@ func (l *kubeletLog) quote(uid parsers.PodUID) {
 	if l.json { // klog's JSON escapes newlines
 		return
 	}
-	l.write(fmt.Sprintf("E%s %7d mount_linux.go:271] Mount failed: exit status 32", l.wall().Format("0102 15:04:05.000000"), l.kubelet.pid))
-	l.write("Mounting arguments: -t nfs s:/x")
+	l.arrive(l.line(fmt.Sprintf("E%s %7d mount_linux.go:271] Mount failed: exit status 32", l.wall().Format("0102 15:04:05.000000"), l.kubelet.pid)))
+	l.arrive(l.line("Mounting arguments: -t nfs s:/x"))
 	for range 3 {
-		l.write(header("E", l.wall(), l.kubelet.pid, 263) + `"There were many similar errors. Turn up verbosity to see them." err="` + orphan(uid) + `"`)
+		l.arrive(l.line(header("E", l.wall(), l.kubelet.pid, 263) + `"There were many similar errors. Turn up verbosity to see them." err="` + orphan(uid) + `"`))
 		l.pass(l.between(0, 90*time.Millisecond))
 	}
 }

@@ -76,7 +76,7 @@ func (o *oracle) fail(n *node, format string, args ...any) {
 func (o *oracle) starts(*node) { clear(o.row) }
 
 func (o *oracle) reports(n *node, p *pod, logged bool) {
-	if logged {
+	if logged && n.faults[linesLost] == 0 {
 		o.report[p.uid] = proof{n.kubelet.run, n.now}
 	}
 }

@@ -236,10 +236,13 @@ func (s *scenario) addCoincidence(c chance, i int) {
 	case 3: // an operator restores it and sweeps it later
 		add(0, act{kind: operatorRestores})
 		add(10*time.Minute, act{kind: operatorSweeps})
-	case 4: // lines about a living pod, of each kind
-		add(0, act{kind: podStarts})
+	case 4: // the kubelet's own lines are lost, and there are forged ones of each kind about a pod that is dead
+		s.calm = max(s.calm, 35*time.Minute)
+		at /= 2
+		add(0, act{kind: podEnds})
+		add(time.Second, act{kind: linesLost, lasts: 20 * time.Minute})
 		for n := range 24 {
-			add(time.Duration(n)*20*time.Second, act{kind: kind(c.pick(int(linesForged), int(linesQuoted))), arg: n})
+			add(5*time.Minute+time.Duration(n)*10*time.Second, act{kind: kind(c.pick(int(linesForged), int(linesForged), int(linesQuoted))), arg: c.IntN(8)})
 		}
 	case 6: // the kubelet restarts just when the pod is judged
 		add(0, act{kind: kubeletRestarts, step: step(c.pick(int(stepRead), int(stepIntent), int(stepRecheck), int(stepRename))), skip: c.IntN(8), lasts: c.of(10*time.Millisecond, 10*time.Second)})
