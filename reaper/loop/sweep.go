@@ -104,7 +104,10 @@ func (d *Daemon) Recall(line report.Line) (written time.Time, counts bool) {
 	now := d.Clock.Now()
 	l := judge.Logged{Report: r, At: now}
 	counts = judge.Credible(l, d.node, now) == ""
-	if judge.ByKubelet(l, d.node) == "" { // if it is too old, it releases nothing and has words
+	// What is too old, or came in one burst with a line that quotes, releases nothing and has words.
+	whole := l
+	whole.Whole = true
+	if judge.ByKubelet(l, d.node) == "" || judge.ByKubelet(whole, d.node) == "" && judge.ByKubelet(d.logs.last[l.UID].Removal, d.node) != "" {
 		d.logs.add(l, d.node, now)
 	}
 	return l.Written(), counts
