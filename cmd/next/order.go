@@ -24,7 +24,7 @@ func (a *app) order(cmd *cobra.Command, args []string, do func(*opened, []parser
 		return err
 	}
 	defer n.Close()
-	uids, err := choose(args, n.quarantined())
+	uids, err := choose(args, n.quarantined(), "is in quarantine")
 	if err != nil {
 		return err
 	}

@@ -50,7 +50,7 @@ func (n *opened) pods(ctx context.Context, args []string) ([]parsers.PodUID, err
 			known = append(known, uid)
 		}
 	}
-	return choose(args, append(known, n.quarantined()...))
+	return choose(args, append(known, n.quarantined()...), "has a directory or is in quarantine here")
 }
 
 // quarantined returns the pods in quarantine.
@@ -61,8 +61,9 @@ func (n *opened) quarantined() (uids []parsers.PodUID) {
 	return uids
 }
 
-// choose returns the pod that each argument names among the known ones: by its UID, or by the first digits of it.
-func choose(args []string, known []parsers.PodUID) ([]parsers.PodUID, error) {
+// choose returns the pod that each argument names among the known ones: by its UID, or by the first digits of it. what is what
+// they have in common.
+func choose(args []string, known []parsers.PodUID, what string) ([]parsers.PodUID, error) {
 	slices.Sort(known)
 	known = slices.Compact(known)
 	chosen := map[parsers.PodUID]bool{}
@@ -81,7 +82,7 @@ func choose(args []string, known []parsers.PodUID) ([]parsers.PodUID, error) {
 		case len(arg) < leastDigits:
 			return nil, usagef(candidates(known), "%q is too short: name a pod by its UID or the first %d or more digits of it", arg, leastDigits)
 		case len(found) == 0:
-			return nil, usagef(candidates(known), "no pod %q has a directory or is in quarantine here", arg)
+			return nil, usagef(candidates(known), "no pod %q %s", arg, what)
 		case len(found) > 1:
 			return nil, usagef(candidates(found), "%q is the beginning of several UIDs", arg)
 		}
@@ -93,7 +94,7 @@ func choose(args []string, known []parsers.PodUID) ([]parsers.PodUID, error) {
 // candidates lists the pods that an argument can name.
 func candidates(uids []parsers.PodUID) string {
 	if len(uids) == 0 {
-		return "there is no pod here"
+		return ""
 	}
 	var names []string
 	for _, uid := range uids[:min(len(uids), mostCandidates)] {
