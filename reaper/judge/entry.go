@@ -14,7 +14,7 @@ import (
 //	retained, retention passed, nothing Unknown    cleaned of what is ephemeral, too
 //	intent of a clean or purge without a result    the same again
 //	anything Unknown, anything mounted             waits
-//	a step that failed                             is tried again after five minutes
+//	a step that failed                             is tried again after five minutes, then ten, up to six hours
 func judgeEntry(in Input, name string, e Entry) JudgedEntry {
 	e.Name = name
 	j := JudgedEntry{Entry: e, Verdict: Verdict{Decision: Remove}}
@@ -24,16 +24,15 @@ func judgeEntry(in Input, name string, e Entry) JudgedEntry {
 		return j
 	}
 	reasons, unknown := Alive(*p)
-	since, ok := in.Now.Since(e.FailedAt)
 	switch {
 	case e.Phase == Moving: // it is not known yet where the directory is
 		j.keep(Wait, Confirming, "an earlier step is not finished")
-	case e.Err != "" && ok && since < tryAgain && !e.open():
-		j.ask(StepFailed, e.Err)
 	case e.Phase == InConflict:
 		j.ask(InUse, "the pod is alive and has another directory")
-	case len(reasons) > 0:
+	case len(reasons) > 0 && (e.Failures > 0 || e.open() || e.retryIn(in.Now) == 0):
 		j.alive(in, p, reasons)
+	case e.retryIn(in.Now) > 0 && !e.open():
+		j.ask(StepFailed, e.Err)
 	case unknown || p.Facts[Mounted].Truth != No:
 		j.waits(p)
 	default:
@@ -42,13 +41,35 @@ func judgeEntry(in Input, name string, e Entry) JudgedEntry {
 	return j
 }
 
-// tryAgain is how long after a failed step the same step is tried again.
-const tryAgain = 5 * time.Minute
+// tryAgain is how long after a failed step the same step is tried again. It doubles each time, up to longestRetry: the ledger
+// keeps all events of an entry, and the journal gets each failure.
+const (
+	tryAgain     = 5 * time.Minute
+	longestRetry = 6 * time.Hour
+)
+
+// backoff returns how long after the last of so many failures the next try is.
+func backoff(failures int) time.Duration {
+	wait := tryAgain
+	for ; failures > 1 && wait < longestRetry; failures-- {
+		wait *= 2
+	}
+	return min(wait, longestRetry)
+}
+
+// retryIn returns after how long the step that failed is tried again, 0 if none failed or the time has passed.
+func (e *Entry) retryIn(now Instant) time.Duration {
+	since, ok := now.Since(e.FailedAt)
+	if e.Err == "" || !ok {
+		return 0
+	}
+	return max(0, backoff(e.Failures)-since)
+}
 
 // alive plans the way back of an entry whose pod is alive.
 func (j *JudgedEntry) alive(in Input, p *Pod, reasons []Reason) {
 	j.Decision, j.Reasons = IsAlive, reasons
-	if j.Phase != Quarantined && j.Phase != Restoring {
+	if j.Phase != Quarantined && j.Phase != Restoring || j.Partly {
 		// Some of it is removed already: an old kubelet that found such a directory would delete through its binds. The
 		// pod has what it has made since, and the rest waits for an operator.
 		if j.ask(InUse, "a part of what was quarantined is removed already, so it is not restored"); j.open() {
@@ -158,8 +179,8 @@ func (in *Input) confirmLeft(e Entry) time.Duration {
 
 // entryLeft returns after how long time alone may change what is due for an entry, 0 if it does not.
 func (in *Input) entryLeft(e Entry) time.Duration {
-	if since, ok := in.Now.Since(e.FailedAt); e.Err != "" && ok && since < tryAgain {
-		return tryAgain - since
+	if left := e.retryIn(in.Now); left > 0 {
+		return left
 	}
 	switch e.Phase {
 	case Quarantined:

@@ -89,6 +89,28 @@ func TestEntry(t *testing.T) {
 		{"the machine has booted, and the kubelet runs long enough", func(_ *Input, _ *Pod, e *Entry) { e.MovedAt.BootID = "a" }, Clean, content.Payloads, false},
 		{"it failed a minute ago", func(_ *Input, _ *Pod, e *Entry) { e.Err, e.FailedAt = "read-only", now.Add(-time.Minute) }, "", 0, false},
 		{"it failed five minutes ago", func(_ *Input, _ *Pod, e *Entry) { e.Err, e.FailedAt = "read-only", now.Add(-5*time.Minute) }, Clean, content.Payloads, false},
+		{"it failed for the third time ten minutes ago", func(_ *Input, _ *Pod, e *Entry) {
+			e.Err, e.FailedAt, e.Failures = "read-only", now.Add(-10*time.Minute), 3
+		}, "", 0, false},
+		{"it failed for the third time twenty minutes ago", func(_ *Input, _ *Pod, e *Entry) {
+			e.Err, e.FailedAt, e.Failures, e.MovedAt = "read-only", now.Add(-20*time.Minute), 3, now.Add(-50*time.Minute)
+		}, Clean, content.Payloads, false},
+		{"it failed for the thousandth time six hours ago", func(in *Input, _ *Pod, e *Entry) {
+			in.Now = now.Add(10 * time.Hour)
+			e.Err, e.FailedAt, e.Failures = "read-only", in.Now.Add(-6*time.Hour), 1000
+		}, Clean, content.Payloads, false},
+		{"a clean failed a minute ago, and the pod is alive", func(_ *Input, p *Pod, e *Entry) {
+			e.Err, e.FailedAt, e.Failures, p.Facts[Cgroup] = "read-only", now.Add(-time.Minute), 1, yes
+		}, Restore, content.None, true},
+		{"a clean failed after it had removed something, and the pod is alive", func(_ *Input, p *Pod, e *Entry) {
+			e.Err, e.FailedAt, e.Failures, e.Partly, p.Facts[Cgroup] = "read-only", now.Add(-time.Minute), 1, true, yes
+		}, "", 0, false},
+		{"a restore failed a minute ago", func(_ *Input, p *Pod, e *Entry) {
+			e.Err, e.FailedAt, p.Facts[Cgroup] = "read-only", now.Add(-time.Minute), yes
+		}, "", 0, false},
+		{"a restore failed five minutes ago", func(_ *Input, p *Pod, e *Entry) {
+			e.Err, e.FailedAt, p.Facts[Cgroup] = "read-only", now.Add(-5*time.Minute), yes
+		}, Restore, content.None, true},
 		{"it failed a minute ago, and was then begun again and killed", func(_ *Input, _ *Pod, e *Entry) {
 			e.Err, e.FailedAt, e.Phase, e.Remove = "read-only", now.Add(-time.Minute), Cleaning, content.Payloads
 		}, Clean, content.Payloads, false},

@@ -59,11 +59,12 @@ func (e Entry) apply(ev Event) Entry {
 	case EventConflict:
 		e.Phase = InConflict
 	case EventNotRestored:
-		e.Phase, e.Err, e.FailedAt = e.Before, ev.Err, ev.At
+		e.Phase, e.Err, e.FailedAt, e.Failures = e.Before, ev.Err, ev.At, 0
 	case EventFailed:
 		e.Phase, e.Err, e.FailedAt = e.Before, ev.Err, ev.At
+		e.Failures, e.Partly = e.Failures+1, e.Partly || len(ev.Taken) > 0
 	case EventCleaned:
-		e.Left, e.Err = ev.Left, ""
+		e.Left, e.Err, e.Failures = ev.Left, "", 0
 		if e.Phase = Retained; e.Before == InConflict {
 			e.Phase = InConflict
 		}

@@ -89,3 +89,17 @@ func TestRetention(t *testing.T) {
 		t.Errorf("confirmed at %v", at)
 	}
 }
+
+// TestFailures counts the failed cleans in a row, by which the next try is later.
+func TestFailures(t *testing.T) {
+	var f Folded
+	for i, kind := range []EventKind{EventMoving, EventQuarantined, EventCleaning, EventFailed, EventCleaning, EventFailed, EventCleaning, EventCleaned} {
+		f.Apply(Event{Kind: kind, UID: uid, Entry: "e", Err: "x", Taken: map[string]Tally{"skeleton": {Entries: int64(i)}}})
+		if e := f.Entries["e"]; e.Partly != (i >= 3) {
+			t.Errorf("after event %d: partly removed: %t", i, e.Partly)
+		}
+		if n, want := f.Entries["e"].Failures, map[int]int{3: 1, 4: 1, 5: 2, 6: 2}[i]; n != want {
+			t.Errorf("after event %d: %d failures, want %d", i, n, want)
+		}
+	}
+}

@@ -16,7 +16,7 @@ type Input struct {
 	Holds    map[parsers.PodUID]Hold
 	Logs     map[parsers.PodUID]Log
 	Restored map[parsers.PodUID]Restoration
-	// Refused are the moves that the disk refused; each is tried again after five minutes.
+	// Refused are the moves that the disk refused.
 	Refused  map[parsers.PodUID]Refusal
 	Settings Settings
 	Permit   Permit
@@ -25,9 +25,13 @@ type Input struct {
 
 // Refusal is that a pod could not be moved.
 type Refusal struct {
-	At  Instant
-	Err string
+	At    Instant
+	Err   string
+	Times int // in a row
 }
+
+// Over reports whether the move may be tried again.
+func (r Refusal) Over(now Instant) bool { return now.Age(r.At) >= backoff(r.Times) }
 
 // Judged is a pod of the pods directory with its verdict.
 type Judged struct {
@@ -171,7 +175,7 @@ func (p *Plan) move(in Input, pod Pod, v *Verdict) {
 		}
 		return
 	}
-	if r, ok := in.Refused[pod.UID]; ok && in.Now.Age(r.At) < tryAgain {
+	if r, ok := in.Refused[pod.UID]; ok && !r.Over(in.Now) {
 		v.ask(CannotMove, r.Err)
 		return
 	}

@@ -118,8 +118,12 @@ type Entry struct {
 	Remove      content.Set `json:"-"`               // of the intent that is open
 	Err         string      `json:"error,omitempty"` // why the last step failed, at FailedAt
 	FailedAt    Instant     `json:"failed_at,omitzero"`
-	By          *User       `json:"by,omitempty"`
-	Quarantine  string      `json:"-"` // the quarantine's directory at the move
+	// Failures counts the cleans and purges that have failed in a row, 0 if the last that failed was a restore. Partly is
+	// true if one of them has removed something.
+	Failures   int    `json:"failures,omitempty"`
+	Partly     bool   `json:"partly,omitempty"`
+	By         *User  `json:"by,omitempty"`
+	Quarantine string `json:"-"` // the quarantine's directory at the move
 }
 
 // Restoration is that a pod was restored.

@@ -243,16 +243,19 @@ func (p *pass) moveBatch(ctx context.Context, batch []judge.Move) bool {
 	return p.recheckMoved(ctx, outcomes) && written
 }
 
+// forgetRefused is how long after its last try a refused move is forgotten: longer than the longest time between two.
+const forgetRefused = 24 * time.Hour
+
 // noteRefused remembers the moves that the disk refused, and forgets those of long ago.
 func (p *pass) noteRefused(outcomes []judge.Outcome) {
 	now := p.Clock.Now()
-	maps.DeleteFunc(p.refused, func(_ parsers.PodUID, r judge.Refusal) bool { return now.Age(r.At) > time.Hour })
+	maps.DeleteFunc(p.refused, func(_ parsers.PodUID, r judge.Refusal) bool { return now.Age(r.At) > forgetRefused })
 	for _, o := range outcomes {
 		if (o.Result == judge.Refused || o.Result == judge.Failed) && !o.Stopped {
 			if p.refused == nil {
 				p.refused = map[parsers.PodUID]judge.Refusal{}
 			}
-			p.refused[o.Move.UID] = judge.Refusal{At: now, Err: o.Err}
+			p.refused[o.Move.UID] = judge.Refusal{At: now, Err: o.Err, Times: p.refused[o.Move.UID].Times + 1}
 		}
 	}
 }
