@@ -70,7 +70,8 @@ func TestDocs(t *testing.T) {
 	t.Parallel()
 	calls := docCalls(t)
 	order := []string{
-		"version", "config check", "scan", "explain", "doctor", "sweep", "quarantine list", "quarantine restore", "quarantine purge", "quarantine resume",
+		"version", "config check", "scan", "explain", "doctor", "unmount", "sweep", "quarantine list", "quarantine restore", "quarantine purge",
+		"quarantine resume",
 	}
 	var run []string
 	for _, command := range order {
@@ -90,15 +91,22 @@ func TestDocs(t *testing.T) {
 	pod := func(i int) string { return fmt.Sprintf("0badf00d-%04d-4aaa-8bbb-cccc00000001", i) }
 	var pods strings.Builder
 	pods.WriteString("front " + living + " living\n") // a runtime without a pod shows nothing
-	for i := range run {
-		fmt.Fprintf(&pods, "pod-%d %s dead csi-data\n", i, pod(i))
+	for i, call := range run {
+		state := "dead csi-data"
+		if calls[call] == "unmount" {
+			state = "in-manager csi mount"
+		}
+		fmt.Fprintf(&pods, "pod-%d %s %s\n", i, pod(i), state)
 	}
 	s := newShell(t, pods.String())
 	s.sh("echo kubelet v 5 >>$NODE_CTL; echo")
 	for i, call := range run {
 		flags := ""
-		if calls[call] == "sweep" {
+		switch calls[call] {
+		case "sweep":
 			flags = " --hold=1s --confirm=1s"
+		case "unmount":
+			flags = " --yes" // there is no terminal to ask at
 		}
 		if stdout, stderr, code := s.run(strings.ReplaceAll(call, "UID", pod(i)) + flags); code != 0 && code != codeOperator {
 			t.Errorf("%s: exit %d\n%s%s", call, code, stdout, stderr)
