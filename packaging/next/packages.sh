@@ -89,7 +89,7 @@ chart() (
 	mkdir "$work/chart"
 	cp -r packaging/chart "$work/chart/orphan-reaper"
 	cd "$work/chart"
-	rm -r orphan-reaper/ci # as in .helmignore
+	rm -rf orphan-reaper/ci orphan-reaper/files/*.test.yaml # as in .helmignore
 	sed -i "s/^version: .*/version: $semver/; s/^appVersion: .*/appVersion: \"$(echo "$version" | tr '~+' '-_')\"/" orphan-reaper/Chart.yaml
 )
 
@@ -137,8 +137,8 @@ put 0644 "$work/completion.bash" /usr/share/bash-completion/completions/orphan-r
 put 0644 "$work/completion.zsh" /usr/share/zsh/_orphan-reaper
 put 0644 "$work/completion.fish" /usr/share/fish/vendor_completions.d/orphan-reaper.fish
 put 0644 packaging/next/orphan-reaper.catalog /usr/lib/systemd/catalog/orphan-reaper.catalog
-put 0644 packaging/next/orphan-reaper.rules.yaml /usr/share/orphan-reaper/orphan-reaper.rules.yaml
-put 0644 packaging/next/dashboard.json /usr/share/orphan-reaper/dashboard.json
+put 0644 packaging/next/chart/files/orphan-reaper.rules.yaml /usr/share/orphan-reaper/orphan-reaper.rules.yaml
+put 0644 packaging/next/chart/files/dashboard.json /usr/share/orphan-reaper/dashboard.json
 put 0644 packaging/copyright /usr/share/doc/orphan-reaper/copyright
 put 0644 CHANGELOG.md /usr/share/doc/orphan-reaper/CHANGELOG.md
 gzip -9nc "$root/usr/share/doc/orphan-reaper/third-party-licenses" >"$root/usr/share/doc/orphan-reaper/third-party-licenses.gz"

@@ -11,7 +11,10 @@ import (
 	"testing"
 )
 
-const packaging = "../../../packaging/next/"
+const (
+	packaging  = "../../../packaging/next/"
+	monitoring = packaging + "chart/files/"
+)
 
 func text(t *testing.T, path string) string {
 	t.Helper()
@@ -70,7 +73,7 @@ func checkMetrics(t *testing.T, query string) {
 
 // TestAlerts: Prometheus accepts the alerts, each fires in a test of promtool, and each uses metrics that there are.
 func TestAlerts(t *testing.T) {
-	rules, tests := text(t, packaging+"orphan-reaper.rules.yaml"), text(t, packaging+"orphan-reaper.rules.test.yaml")
+	rules, tests := text(t, monitoring+"orphan-reaper.rules.yaml"), text(t, monitoring+"orphan-reaper.rules.test.yaml")
 	checkMetrics(t, rules)
 	alerts := regexp.MustCompile(`(?m)^      - alert: (\w+)$`).FindAllStringSubmatch(rules, -1)
 	if len(alerts) != strings.Count(rules, "alert:") || len(alerts) != strings.Count(rules, "description: >-") {
@@ -81,8 +84,8 @@ func TestAlerts(t *testing.T) {
 			t.Errorf("no test in which %s fires", a[1])
 		}
 	}
-	promtool(t, "check", "rules", packaging+"orphan-reaper.rules.yaml")
-	promtool(t, "test", "rules", packaging+"orphan-reaper.rules.test.yaml")
+	promtool(t, "check", "rules", monitoring+"orphan-reaper.rules.yaml")
+	promtool(t, "test", "rules", monitoring+"orphan-reaper.rules.test.yaml")
 }
 
 // TestDashboard: Prometheus accepts each query of the dashboard, and its metrics exist.
@@ -93,7 +96,7 @@ func TestDashboard(t *testing.T) {
 			Targets []struct{ Expr string }
 		}
 	}
-	if err := json.Unmarshal([]byte(text(t, packaging+"dashboard.json")), &board); err != nil {
+	if err := json.Unmarshal([]byte(text(t, monitoring+"dashboard.json")), &board); err != nil {
 		t.Fatal(err)
 	}
 	queries := "groups:\n- name: dashboard\n  rules:\n"
