@@ -81,10 +81,10 @@ func (a *app) open(cmd *cobra.Command, to access) (*opened, error) {
 	if err != nil {
 		return nil, err
 	}
-	return a.openNode(cmd.Context(), cfg, to, audit.NewLog(a.stderr, cfg.LogLevel))
+	return a.openNode(cfg, to, audit.NewLog(a.stderr, cfg.LogLevel))
 }
 
-func (a *app) openNode(ctx context.Context, cfg *config.Config, to access, log *slog.Logger) (*opened, error) {
+func (a *app) openNode(cfg *config.Config, to access, log *slog.Logger) (*opened, error) {
 	if _, err := os.Stat(filepath.Join(cfg.RootDir, "pods")); errors.Is(err, fs.ErrNotExist) {
 		return nil, failf("name the kubelet's root directory by --root-dir", "cannot find the pods directory: %w", err)
 	}

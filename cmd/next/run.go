@@ -38,7 +38,7 @@ func (a *app) daemon(cmd *cobra.Command) error {
 	level.Set(cfg.LogLevel)
 	ctx, cancel := context.WithCancelCause(cmd.Context())
 	defer cancel(nil)
-	n, err := a.openNode(ctx, cfg, runs, audit.NewLog(a.stderr, level))
+	n, err := a.openNode(cfg, runs, audit.NewLog(a.stderr, level))
 	if err != nil {
 		return err
 	}

@@ -123,7 +123,7 @@ func (s *sources) follow(ctx context.Context, n judge.Node, recent bool) {
 	c.Now, c.Log = func() time.Time { return s.clock.Now().Wall }, s.log
 	f := logs.Follow(ctx, c)
 	s.follower = f
-	s.log.Debug("following the kubelet's log", slog.Any("units", c.Units), slog.Any("files", c.Files))
+	s.log.DebugContext(ctx, "following the kubelet's log", slog.Any("units", c.Units), slog.Any("files", c.Files))
 	go func() {
 		for line := range f.Lines() {
 			select {
