@@ -56,10 +56,10 @@ func (s *sources) wanted(n judge.Node, recent bool) logs.Config {
 		}
 	}
 	s.problem = ""
+	var noJournal error
 	if len(c.Units) > 0 {
-		var err error
-		if c.Journalctl, err = logs.FindJournalctl(); err != nil {
-			c.Units, s.problem = nil, "cannot read the journal: "+err.Error()
+		if c.Journalctl, noJournal = logs.FindJournalctl(); noJournal != nil {
+			c.Units = nil
 		}
 	}
 	for _, f := range n.Kubelet.Logs {
@@ -78,7 +78,11 @@ func (s *sources) wanted(n judge.Node, recent bool) logs.Config {
 			}
 		}
 	}
-	if len(c.Units)+len(c.Files) == 0 && s.problem == "" && n.Kubelet.PID != 0 {
+	switch {
+	case len(c.Units)+len(c.Files) > 0 || n.Kubelet.PID == 0:
+	case noJournal != nil:
+		s.problem = "cannot read the kubelet's log: " + noJournal.Error()
+	default:
 		s.problem = "cannot find the kubelet's log: it runs in no unit of systemd and writes to no file; name one by --log-files"
 	}
 	return c

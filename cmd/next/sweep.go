@@ -108,8 +108,8 @@ func (n *opened) ready(ctx context.Context, opt loop.Options) error {
 	if s.Node.KubeletKnown.Truth != judge.Yes {
 		return failf("start the kubelet, or name its root directory by --root-dir", "cannot sweep: %s", s.Node.KubeletKnown.Detail)
 	}
-	if n.sources.follow(ctx, s.Node, false); len(n.sources.problems()) > 0 && !opt.NoMoves {
-		return failf("name the log by --log-files or --journal-units", "cannot sweep: %s", n.sources.problems()[0])
+	if n.sources.follow(ctx, s.Node, false); n.sources.problem != "" && !opt.NoMoves {
+		return failf("name the log by --log-files or --journal-units", "cannot sweep: %s", n.sources.problem)
 	}
 	return nil
 }

@@ -57,6 +57,7 @@ func (a *app) unmount(cmd *cobra.Command, args []string, dryRun, yes bool) error
 	if err := onNode(s.Node); err != nil {
 		return err
 	}
+	n.sources.follow(ctx, s.Node, false) // the operator may need longer than a report counts
 	agree := func(u loop.Unmounting) error {
 		switch {
 		case dryRun:
