@@ -167,13 +167,14 @@ const (
 	settleTime = 500 * time.Millisecond
 )
 
-// listen reads the lines of the last five minutes, and those that are written now. It ends after listenTime, shortly after a
-// report that is written now, and at once if there is no pod that a kubelet can report.
+// listen reads the lines of the last five minutes, and those that are written now. It ends after listenTime, or shortly after a
+// report that is written now. If every pod is alive, it reads what is there.
 func (s *sources) listen(ctx context.Context, status loop.Status, recall func(report.Line) (written time.Time, counts bool)) {
-	if !slices.ContainsFunc(status.Pods, func(p loop.PodStatus) bool { return p.Decision != judge.IsAlive }) {
-		return
+	long := settleTime
+	if slices.ContainsFunc(status.Pods, func(p loop.PodStatus) bool { return p.Decision != judge.IsAlive }) {
+		long = listenTime
 	}
-	ctx, cancel := context.WithTimeout(ctx, listenTime)
+	ctx, cancel := context.WithTimeout(ctx, long)
 	defer cancel()
 	began := s.clock.Now().Wall
 	s.follow(ctx, status.Node, true)
