@@ -163,3 +163,23 @@ func TestSkeletonOnly(t *testing.T) {
 		}
 	}
 }
+
+// TestYoungestMounted has a mount on a CSI volume's directory itself: nothing in it is read, since its server may hang.
+func TestYoungestMounted(t *testing.T) {
+	testkit.NeedRoot(t)
+	n := newNode(t)
+	uid := n.pod()
+	volumes := "kubelet/pods/" + string(uid) + "/volumes/"
+	at := volumes + csiPlugin + "/pv"
+	n.mkdir(at)
+	testkit.Mount(t, "t", n.dir+"/"+at, "tmpfs", 0, "")
+	n.write(at+"/vol_data.json", "{}")
+	old := time.Unix(1_000_000, 0)
+	for _, path := range []string{at, volumes + "kubernetes.io~empty-dir/tmp"} {
+		must(t, os.Chtimes(n.dir+"/"+path, old, old))
+	}
+	s := n.scan()
+	if p, _ := s.Pod(uid); !p.Skeleton.Youngest.Equal(old) {
+		t.Errorf("the youngest is %v, in the mount", p.Skeleton.Youngest)
+	}
+}
