@@ -18,6 +18,7 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/next/internal/config"
 	"github.com/orphan-reaper/orphan-reaper/parsers/report"
+	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/judge"
 	"github.com/orphan-reaper/orphan-reaper/reaper/ledger"
 	"github.com/orphan-reaper/orphan-reaper/reaper/logs"
@@ -195,10 +196,27 @@ func (a *app) once(ctx context.Context, n *opened, opt loop.Options) (loop.Statu
 	})
 	s.Daemon = daemon
 	s.Problems = append(s.Problems, n.sources.problems()...)
+	n.unlisted(&s)
 	if len(s.Problems) > 0 && os.Geteuid() != 0 {
 		s.Problems = append(s.Problems, "not everything can be read by this user: run it as root")
 	}
 	slices.Sort(s.Problems)
 	s.Problems = slices.Compact(s.Problems)
 	return s, ctx.Err()
+}
+
+// unlisted adds to the status what lies in the quarantine and the ledger does not have: a lost ledger, or a user's files.
+func (n *opened) unlisted(s *loop.Status) {
+	names, err := n.disk.List()
+	if err != nil {
+		s.Problems = append(s.Problems, "cannot read the quarantine: "+err.Error())
+		return
+	}
+	entries := n.store.Entries()
+	names = slices.DeleteFunc(names, func(name string) bool { _, listed := entries[name]; return listed })
+	if len(names) > 0 {
+		s.Operator = true
+		s.Problems = append(s.Problems, fmt.Sprintf("the quarantine %s has %d entries that the ledger does not have, such as %s: "+
+			"move them back to the pods directory, or remove them, by hand", n.cfg.QuarantineDir, len(names), bounded.Name(names[0])))
+	}
 }

@@ -31,6 +31,7 @@ func newListCommand(a *app) *cobra.Command {
 				return err
 			}
 			s.Pods, s.Daemon = nil, n.runner()
+			n.unlisted(&s)
 			if err := a.print(s, func(w io.Writer) error { return show.QuarantineList(w, s) }); err != nil {
 				return err
 			}

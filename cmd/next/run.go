@@ -52,12 +52,14 @@ func (a *app) daemon(cmd *cobra.Command) error {
 		return err
 	}
 	n.Reload = n.reloads(ctx, cmd, level, server.Reload)
+	var stopped judge.ReasonName
 	n.Ended = func(pass uint64, s loop.Status, err error) {
 		server.Ended(pass, s, err)
 		if err != nil {
 			n.Log.Error("cannot scan; trying again", slog.Any("error", err))
 			return
 		}
+		stopped = n.logStopped(s.Stopped, stopped)
 		n.sources.follow(ctx, s.Node, false)
 		if err := n.otherRoot(ctx, s); err != nil {
 			cancel(err)
@@ -80,6 +82,17 @@ func (a *app) daemon(cmd *cobra.Command) error {
 		return cause
 	}
 	return nil
+}
+
+// logStopped logs why nothing is moved or removed, unless that was logged before, and returns it.
+func (n *opened) logStopped(why *judge.Reason, before judge.ReasonName) judge.ReasonName {
+	if why == nil {
+		return ""
+	}
+	if why.Reason != before && why.Reason != judge.ModeObserve { // which is logged with the settings
+		n.Log.Warn("nothing is moved or removed now", slog.String("reason", string(why.Reason)), slog.String("detail", why.Detail))
+	}
+	return why.Reason
 }
 
 // serve answers HTTP at the addresses of the settings.

@@ -18,6 +18,7 @@ func QuarantineList(w io.Writer, s loop.Status) error {
 	}
 	if len(s.Quarantine) == 0 {
 		p.para("", "Nothing is in quarantine.")
+		p.unread(&s)
 		return p.writeTo(w)
 	}
 	entries := slices.Clone(s.Quarantine)
