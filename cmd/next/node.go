@@ -96,7 +96,7 @@ func (a *app) openNode(cfg *config.Config, to access, log *slog.Logger) (*opened
 	}
 	scanner, err := node.New(node.Config{
 		RootDir: cfg.RootDir, QuarantineDir: cfg.QuarantineDir, Endpoints: cfg.RuntimeEndpoints, Logger: log, Clock: clock,
-		Journals: logs.Journals(),
+		Journals: logs.Journals(), NodeName: os.Getenv("NODE_NAME"), // the chart sets it: a pod has its own host name
 	})
 	if err != nil {
 		return nil, err

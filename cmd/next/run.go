@@ -97,7 +97,7 @@ func (n *opened) logStopped(why *judge.Reason, before judge.ReasonName) judge.Re
 
 // serve answers HTTP at the addresses of the settings.
 func (n *opened) serve(ctx context.Context, edges *sync.WaitGroup) (*fleet.Server, error) {
-	name, err := os.Hostname()
+	name, err := os.Hostname() // until the first pass has found the node's
 	if err != nil {
 		return nil, err
 	}

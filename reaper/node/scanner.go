@@ -26,6 +26,7 @@ type Config struct {
 	RootDir       string   // the kubelet's
 	QuarantineDir string   // default RootDir/orphan-reaper
 	Endpoints     []string // of runtimes; empty: the usual sockets that connect
+	NodeName      string   // of the Node object, for display; empty: the kubelet's --hostname-override, else the host name
 	Logger        *slog.Logger
 	Clock         Clock
 

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -37,7 +38,7 @@ func (c *scan) node() judge.Node {
 		n.FreeBytes, n.FreeInodes = c.free.found.bytes, c.free.found.inodes
 	}
 	n.Kubelet, n.KubeletKnown = c.kubelet.found.ours(c.kubelet.doubt)
-	if n.Name = c.kubelet.found.nodeName; n.Name == "" {
+	if n.Name = cmp.Or(c.cfg.NodeName, c.kubelet.found.nodeName); n.Name == "" {
 		n.Name, _ = os.Hostname() // kubelet: nodeutil.GetHostname
 		n.Name = strings.ToLower(n.Name)
 	}
