@@ -51,6 +51,7 @@ func (a *app) daemon(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
+	n.LogProblems = n.sources.problems
 	n.Reload = n.reloads(ctx, cmd, level, server.Reload)
 	var stopped judge.ReasonName
 	n.Ended = func(pass uint64, s loop.Status, err error) {

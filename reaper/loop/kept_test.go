@@ -2,6 +2,7 @@ package loop
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -49,18 +50,19 @@ func TestKept(t *testing.T) {
 // TestRestoredByAnOperator has a pod that an operator restored: it is moved again only when the kubelet has not reported it
 // for an hour and then does. The kubelet's silence shows nothing while another pod is kept that hides this one.
 func TestRestoredByAnOperator(t *testing.T) {
-	for _, hidden := range []bool{false, true} {
+	for _, test := range []struct{ hidden, deaf, keeps bool }{{false, false, false}, {true, false, true}, {false, true, true}} {
 		w := newWorld(one, two)
 		w.pods[two].alive = true
 		d := w.daemon()
 		w.Apply(judge.Event{Kind: judge.EventRestored, UID: two, Operator: true, At: w.now})
 		delete(w.pods, one)
-		if hidden {
+		d.LogProblems = func() []string { return map[bool][]string{true: {"cannot read journald"}}[test.deaf] }
+		if test.hidden {
 			w.pods[one] = &pod{uid: one, ino: 1, mounted: true}
 		}
 		w.run(t.Context(), t, d, 3*time.Hour)
-		if _, restored := w.Restored()[two]; restored != hidden {
-			t.Errorf("hidden %t, after three hours without a report: restored %t", hidden, restored)
+		if _, restored := w.Restored()[two]; restored != test.keeps || test.deaf != slices.Contains(d.last.Problems, "cannot read journald") {
+			t.Errorf("%+v, after three hours without a report: restored %t, %v", test, restored, d.last.Problems)
 		}
 	}
 	w := newWorld(one)

@@ -23,6 +23,8 @@ type Loop struct {
 	CNI      CNI
 	Log      *slog.Logger
 	Settings judge.Settings
+	// LogProblems returns why a log cannot be read now. nil if nothing reads one.
+	LogProblems func() []string
 
 	holds map[parsers.PodUID]judge.Hold
 	logs  reports
@@ -395,6 +397,9 @@ func (p *pass) end() Status {
 	if !p.opt.DryRun && !p.opt.Order {
 		p.tell()
 	}
+	if p.LogProblems != nil {
+		p.problems = append(p.problems, p.LogProblems()...)
+	}
 	s := Status{
 		At: p.began, Mode: p.mode(), Node: p.node, Events: p.events, CNI: p.last.CNI,
 		Problems: append(p.problems, p.snapshot.Problems...), Now: p.now, Operator: p.unmovable != "",
@@ -490,12 +495,13 @@ func (p *pass) lift() {
 }
 
 // release lets the pods be judged again that an operator restored and the kubelet does not report any more. Where a kept pod
-// is reported, or no kubelet runs, its silence about others shows nothing.
+// is reported, no kubelet runs or its log cannot be read, silence about a pod shows nothing.
 func (p *pass) release() {
 	kept := slices.ContainsFunc(p.decided.Pods, func(j judge.Judged) bool {
 		return (j.Decision == judge.Keep || j.Decision == judge.IsAlive) && j.Facts[judge.Reported].Truth == judge.Yes
 	})
-	if now := p.Clock.Now(); kept || p.node.KubeletKnown.Truth != judge.Yes || p.listening == (judge.Instant{}) {
+	deaf := p.LogProblems != nil && len(p.LogProblems()) > 0
+	if now := p.Clock.Now(); kept || deaf || p.node.KubeletKnown.Truth != judge.Yes || p.listening == (judge.Instant{}) {
 		p.listening = now
 	}
 	for _, uid := range judge.Silent(p.input(p.snapshot), p.listening) {
