@@ -47,7 +47,11 @@ func (n *node) act(a act) {
 		n.kubelet.two = true
 		n.kubelet.later(a.lasts, func() { n.kubelet.two = false })
 	case nodeBoots, powerFails:
-		n.boot(a)
+		if a.step != stepMoved {
+			n.boot(a)
+			return
+		}
+		n.after(a.lasts, func() { n.boot(a) })
 	case programKilled:
 		n.kill(max(a.lasts, time.Second))
 	case programStopped:

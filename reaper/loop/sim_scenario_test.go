@@ -223,7 +223,7 @@ func (s *scenario) addCoincidence(c chance, i int) {
 		s.acts = append(s.acts, a)
 	}
 	stop := act{kind: kind(c.pick(int(programKilled), int(programStopped))), lasts: c.of(time.Second, 10*time.Minute)}
-	switch c.IntN(8) {
+	switch c.IntN(10) {
 	case 0: // the pod returns right before the rename, and the program ends right after it
 		add(0, act{kind: podStarts, step: step(c.pick(int(stepRecheck), int(stepRename), int(stepMoved)))})
 		stop.step = step(c.pick(int(stepMoved), int(stepAppend)))
@@ -248,6 +248,10 @@ func (s *scenario) addCoincidence(c chance, i int) {
 		}
 	case 6: // the kubelet restarts just when the pod is judged
 		add(0, act{kind: kubeletRestarts, step: step(c.pick(int(stepRead), int(stepIntent), int(stepRecheck), int(stepRename))), skip: c.IntN(8), lasts: c.of(10*time.Millisecond, 10*time.Second)})
+	case 8: // a tenant's mount has the UID as a text when the pod is to be confirmed
+		add(0, act{kind: mountText, step: stepConfirm, lasts: time.Minute})
+	case 9: // the machine boots while the pod is in quarantine
+		add(0, act{kind: kind(c.pick(int(nodeBoots), int(powerFails))), step: stepMoved, lasts: c.before(s.settings.Confirm), arg: c.IntN(64)})
 	case 7: // the node is busy, and the pod returns for a moment
 		add(0, act{kind: readsBusy, lasts: 3 * time.Minute})
 		add(time.Minute, act{kind: podStarts, step: stepRead, skip: c.IntN(8)})
