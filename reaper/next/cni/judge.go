@@ -97,7 +97,6 @@ func (f *found) kubeletNetworks() map[uint32]bool {
 	for _, name := range f.conf.loaded {
 		nets[f.text(name)] = true
 	}
-	delete(nets, f.text(""))
 	return nets
 }
 

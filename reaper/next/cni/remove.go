@@ -71,7 +71,7 @@ func (s *Sweeper) remove(ctx context.Context, f *found, stale []file, now judge.
 	write(e)
 }
 
-// archive writes the files that are as they were judged, and returns them. With an error nothing may be removed.
+// archive writes the files and returns those that are archived. With an error nothing may be removed.
 func (r *removal) archive(ctx context.Context, a *archive, stale []file) ([]file, error) {
 	written := stale[:0]
 	err := r.each(stale, func(dir *fdpath.Dir, x *file) error {
@@ -79,8 +79,8 @@ func (r *removal) archive(ctx context.Context, a *archive, stale []file) ([]file
 			return ctx.Err()
 		}
 		text, st, err := dir.ReadStat(r.name(x), mostCache)
-		if err != nil || st.Ino != x.ino || fdpath.Nanos(st.Ctime) != x.ctime {
-			return nil //nolint:nilerr // it is gone or another one: the next sweep judges it
+		if err != nil {
+			return nil //nolint:nilerr // it is gone or no file any more: the next sweep judges it
 		}
 		written = append(written, *x)
 		return a.add(r.path(x), &st, text)

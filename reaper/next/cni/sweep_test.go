@@ -92,10 +92,25 @@ func TestTable(t *testing.T) {
 			n.write("root/proc/300/x", "")
 			n.young(thisBoot, files...)
 		}, "", isWaiting},
-		"process, before boot":       {func(n *testNode, files []string) { n.netns(files, "/proc/300/ns/net"); n.write("root/proc/300/x", "") }, "", isStale},
-		"young":                      {func(n *testNode, files []string) { n.young(23*time.Hour, files...) }, "", isWaiting},
-		"young, we cleaned it":       {func(n *testNode, files []string) { n.netns(files, ""); n.young(time.Hour, files...) }, deadUID, isStale},
-		"we cleaned another":         {func(n *testNode, files []string) { n.young(time.Hour, files...) }, "22222222-4a5b-4c6d-8e7f-00112233aa02", isWaiting},
+		"process, before boot": {func(n *testNode, files []string) { n.netns(files, "/proc/300/ns/net"); n.write("root/proc/300/x", "") }, "", isStale},
+		"young":                {func(n *testNode, files []string) { n.young(23*time.Hour, files...) }, "", isWaiting},
+		"young, we cleaned it": {func(n *testNode, files []string) { n.netns(files, ""); n.young(time.Hour, files...) }, deadUID, isStale},
+		"we cleaned another":   {func(n *testNode, files []string) { n.young(time.Hour, files...) }, "22222222-4a5b-4c6d-8e7f-00112233aa02", isWaiting},
+		"of two pods, we cleaned one": {func(n *testNode, files []string) {
+			n.change(files[:1], deadUID, "22222222-4a5b-4c6d-8e7f-00112233aa02")
+			n.netns(files, "")
+			n.young(time.Hour, files...)
+		}, deadUID, isWaiting},
+		"two namespaces, one not known": {func(n *testNode, files []string) {
+			n.netns(files[:1], "/elsewhere/../x")
+			n.young(thisBoot, files...)
+		}, "", isWaiting},
+		"clock set back, an empty answer": {func(n *testNode, files []string) {
+			n.cri.SetSandboxes()
+			n.netns(files, "")
+			n.now.Wall, n.now.Boot = n.now.Wall.Add(-later-time.Hour), 2*time.Hour
+			n.young(30*time.Minute, files...)
+		}, "", isUnknown},
 		"cleaned, and it comes back": {func(n *testNode, files []string) { n.netns(files, ""); n.young(time.Minute, files...) }, deadUID, isWaiting},
 		"no mark of the boot":        {func(n *testNode, files []string) { n.netns(files, ""); must(n.tb, os.RemoveAll(n.path("root/run"))) }, "", isWaiting},
 		"from the future":            {func(n *testNode, files []string) { n.young(-time.Hour, files...) }, "", isWaiting},
