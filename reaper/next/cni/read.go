@@ -101,7 +101,7 @@ type found struct {
 func (f *found) text(s string) uint32 {
 	i, ok := f.index[s]
 	if !ok {
-		i = uint32(len(f.texts)) //nolint:gosec // mostFiles bounds it
+		i = uint32(len(f.texts))
 		f.texts, f.index[s] = append(f.texts, s), i
 	}
 	return i
@@ -261,7 +261,7 @@ func (r *reader) readFile(d *directory, name string) {
 	}
 	r.files = append(r.files, file{
 		id: c.id, ino: st.Ino, ctime: fdpath.Nanos(st.Ctime), net: r.text(c.network), last: r.text(c.ifName),
-		dir: uint16(len(r.dirs) - 1), marks: r.marksOf(&c, time.Unix(0, fdpath.Nanos(st.Mtime))), //nolint:gosec // mostNetworks bounds it
+		dir: uint16(len(r.dirs) - 1), marks: r.marksOf(&c, time.Unix(0, fdpath.Nanos(st.Mtime))),
 	})
 }
 
