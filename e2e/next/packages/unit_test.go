@@ -50,10 +50,20 @@ func TestUnit(t *testing.T) {
 func unitReload(t *testing.T, n *node) {
 	n.configure(t, strings.Replace(short, "enforce", "observe", 1))
 	n.pod(t, unitObserved)
-	n.waitReason(t, unitObserved, "hold")
-	n.stays(t, unitObserved)
+	n.observed(t, unitObserved)
 	n.configure(t, short)
 	n.goes(t, unitObserved)
+}
+
+// observed waits until the daemon's metrics show that it would move the pod, and checks that it has not.
+func (n *node) observed(t *testing.T, uid string) {
+	t.Helper()
+	kit.Eventually(t, patience, func() string {
+		page, err := n.exporter()
+		return kit.Missing(err == nil && strings.Contains(page, "\norphan_reaper_pods{state=\"removable\"} 1\n"),
+			"the exporter returns: %v %s", err, lines(page, "orphan_reaper_pods"))
+	})
+	n.stays(t, uid)
 }
 
 // unitBroken: a wrong configuration is refused with a message, and the old one stays in force.
@@ -151,6 +161,7 @@ func unitPrivate(t *testing.T, n *node) {
 		t.Errorf("the file on the mount is %q", got)
 	}
 	n.Run(t, "umount", on)
+	n.Run(t, "systemctl", "restart", "orphan-reaper") // a kept pod is scanned every five minutes
 	n.goes(t, unitMounted)
 }
 
