@@ -144,6 +144,9 @@ func (o *oracle) scanned(n *node, s judge.Snapshot, partial bool) {
 // begins judges what holds for every change of the disk.
 func (o *oracle) begins(n *node, m judge.Move) {
 	p, back := n.byUID[m.UID], m.Action == judge.Restore || m.Action == judge.Exchange
+	if d := n.quarantine[m.Entry]; back && o.order == 0 && d != nil && d.confirmed > 0 {
+		o.fail(n, "%s is restored, and a part of it was removed", p)
+	}
 	switch f := n.memory.files["ledger.jsonl"]; {
 	case o.order == operatorScans:
 		o.fail(n, "%s of %s by a scan", m.Action, p)
@@ -210,6 +213,7 @@ func (o *oracle) moves(n *node, d *dir, m judge.Move) {
 			o.fail(n, "the directory of %s was moved with a mount in it", p)
 		}
 	}
+	o.row[d.uid] = row{}
 	o.watch(n, p, d, m.Entry)
 }
 
@@ -253,6 +257,7 @@ func (o *oracle) exchanges(n *node, d *dir, m judge.Move) {
 func (o *oracle) removes(n *node, d *dir, m judge.Move, class content.Class) {
 	p, r := n.byUID[d.uid], o.scan[d.uid]
 	if o.purged[m.Entry] {
+		o.purges(n, p, r, m)
 		return
 	}
 	for _, fact := range [...]judge.FactName{judge.Listed, judge.Running, judge.Cgroup, judge.Mounted} {
@@ -277,6 +282,27 @@ func (o *oracle) removes(n *node, d *dir, m judge.Move, class content.Class) {
 		o.fail(n, "emptyDirs of %s were removed %s after it was confirmed dead", p, n.now-d.confirmed)
 	case p.alive() && p.cgroup && p.began < r.began:
 		o.fail(n, "%s is alive, and something of it was removed", p)
+	}
+}
+
+// purges judges a removal by an operator's order: of a pod that is alive only what is no longer its directory goes.
+func (o *oracle) purges(n *node, p *pod, r reading, m judge.Move) {
+	conflict := n.program.store.Entries()[m.Entry].Before == judge.InConflict
+	for _, fact := range [...]judge.FactName{judge.Mounted, judge.Listed, judge.Running, judge.Cgroup} {
+		if truth := r.Facts[fact].Truth; truth != judge.No && (fact == judge.Mounted || !conflict) {
+			o.fail(n, "an operator's purge of %s was carried out, though %s is %s", p, fact, truth)
+		}
+	}
+}
+
+// stopped judges a polite stop: a pod that was moved in this pass was scanned once more.
+func (o *oracle) stopped(n *node) {
+	for _, d := range n.quarantine {
+		r := o.scan[d.uid]
+		why := r.began < d.moved || r.Facts[judge.Cgroup].Truth == judge.Unknown || r.Facts[judge.Running].Truth == judge.Unknown
+		if d.moved >= o.passBegan && why && n.trouble < o.passBegan && !n.anyTrouble() && o.order == 0 {
+			o.fail(n, "the program ended after the move of %s, and did not scan it again", n.byUID[d.uid])
+		}
 	}
 }
 
@@ -340,7 +366,7 @@ func (o *oracle) passed(n *node) {
 		for fact := judge.Listed; fact <= judge.Cgroup; fact++ {
 			shown = shown || r.Facts[fact].Truth == judge.Yes && r.Facts[fact].Alive
 		}
-		if shown && e.Phase == judge.Quarantined && e.Err == "" && r.began >= o.passBegan && n.trouble < o.passBegan && !n.settings.Observe && !n.anyTrouble() {
+		if shown && (e.Phase == judge.Quarantined || e.Phase == judge.Moving) && e.Err == "" && r.began >= o.passBegan && n.trouble < o.passBegan && !n.settings.Observe && !n.anyTrouble() {
 			o.fail(n, "a scan has shown that %s is alive, and it is still in quarantine", p)
 		}
 	}

@@ -136,6 +136,7 @@ func (n *node) turn() {
 	})
 	if p.stopped > 0 {
 		if p.up {
+			n.oracle.stopped(n)
 			p.up = false
 			n.after(p.stopped, n.start)
 		}

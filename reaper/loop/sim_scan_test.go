@@ -29,7 +29,10 @@ func (n *node) read(trouble kind) (a answer) {
 	if n.faults[trouble] > 0 || n.faults[readsFail] > 0 && n.oneIn(4) {
 		a.unknown = true
 	}
-	if n.faults[readsBusy] > 0 && n.oneIn(2) || n.ctx.Err() != nil {
+	if n.ctx.Err() != nil {
+		return answer{true, true}
+	}
+	if n.faults[readsBusy] > 0 && n.oneIn(2) {
 		a.unknown, a.busy = true, true
 	}
 	if a.unknown {

@@ -191,7 +191,7 @@ func (s *scenario) addLives(c chance, i int) {
 			s.acts = append(s.acts, act{kind: podEnds, pod: i, at: at})
 		}
 		at += c.before(10 * time.Minute)
-		if !s.pods[i].static && !c.one(12) || at > s.calm || c.one(4) { // few pods of the API server return: a restored etcd
+		if !s.pods[i].static && !c.one(5) || at > s.calm || c.one(4) { // few pods of the API server return: a restored etcd
 			return
 		}
 	}
@@ -223,7 +223,7 @@ func (s *scenario) addCoincidence(c chance, i int) {
 		s.acts = append(s.acts, a)
 	}
 	stop := act{kind: kind(c.pick(int(programKilled), int(programStopped))), lasts: c.of(time.Second, 10*time.Minute)}
-	switch c.IntN(10) {
+	switch c.IntN(11) {
 	case 0: // the pod returns right before the rename, and the program ends right after it
 		add(0, act{kind: podStarts, step: step(c.pick(int(stepRecheck), int(stepRename), int(stepMoved)))})
 		stop.step = step(c.pick(int(stepMoved), int(stepAppend)))
@@ -248,6 +248,9 @@ func (s *scenario) addCoincidence(c chance, i int) {
 		}
 	case 6: // the kubelet restarts just when the pod is judged
 		add(0, act{kind: kubeletRestarts, step: step(c.pick(int(stepRead), int(stepIntent), int(stepRecheck), int(stepRename))), skip: c.IntN(8), lasts: c.of(10*time.Millisecond, 10*time.Second)})
+	case 10: // an operator purges it just when it is alive again, or mounted
+		add(0, act{kind: kind(c.pick(int(podStarts), int(mountAppears)))})
+		add(c.of(5*time.Second, time.Minute), act{kind: operatorPurges})
 	case 8: // a tenant's mount has the UID as a text when the pod is to be confirmed
 		add(0, act{kind: mountText, step: stepConfirm, lasts: time.Minute})
 	case 9: // the machine boots while the pod is in quarantine
