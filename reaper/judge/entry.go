@@ -80,7 +80,7 @@ func (j *JudgedEntry) alive(in Input, p *Pod, reasons []Reason) {
 	action := Restore
 	switch {
 	case p.Present == No:
-	case p.SkeletonOnly == Yes:
+	case p.SkeletonOnly == Yes && p.Facts[Mounted].Truth == No: // a container that runs has files of it mounted
 		action = Exchange
 	default:
 		j.ask(InUse, "the pod has another directory, which is in use")

@@ -123,6 +123,10 @@ func TestEntry(t *testing.T) {
 		{"on the kubelet's list", fact(Listed, yes), Restore, content.None, true},
 		{"a mount in the quarantine", fact(Mounted, yes), Restore, content.None, true},
 		{"a new skeleton", again(Yes), Exchange, content.None, true},
+		{"a new skeleton of which a container has files mounted", func(_ *Input, p *Pod, _ *Entry) {
+			p.Present, p.SkeletonOnly, p.Facts[Mounted] = Yes, Yes, Fact{Truth: Yes}
+		}, Leave, 0, false},
+		{"a new skeleton, and mounts are not known", func(_ *Input, p *Pod, _ *Entry) { p.Present, p.SkeletonOnly, p.Facts[Mounted] = Yes, Yes, Fact{} }, Leave, 0, false},
 		{"a new directory in use", again(No), Leave, 0, false},
 		{"a new directory that cannot be read", again(Unknown), Leave, 0, false},
 		{"a static pod", func(_ *Input, p *Pod, e *Entry) { p.Facts[Cgroup] = yes; e.Static = true }, Restore, content.None, false},

@@ -268,8 +268,8 @@ func ignoreGone(err error) error {
 	return err
 }
 
-// skeletonOnly returns Yes if the directory has only what a kubelet makes before a volume has data: directories, etc-hosts,
-// termination logs and vol_data.json, and no mount.
+// skeletonOnly returns Yes if the directory has only directories and what a kubelet makes before a container runs
+// (content.MadeFirst), and no mount.
 func skeletonOnly(at *fdpath.Dir, path []string) judge.Truth {
 	const deepest = 6
 	entries, err := at.List(mostEntries)
@@ -283,7 +283,11 @@ func skeletonOnly(at *fdpath.Dir, path []string) judge.Truth {
 		case errors.Is(err, unix.EXDEV):
 			return judge.No
 		case fdpath.Is(err, unix.ENOTDIR, unix.ELOOP):
-			if !skeletonFile(below) {
+			st, err := at.StatName(e.Name)
+			if err != nil {
+				return judge.Unknown
+			}
+			if !content.MadeFirst(below, fdpath.Type(&st), fdpath.Size(&st)) {
 				return judge.No
 			}
 			continue
@@ -299,17 +303,6 @@ func skeletonOnly(at *fdpath.Dir, path []string) judge.Truth {
 		}
 	}
 	return judge.Yes
-}
-
-// skeletonFile reports whether a kubelet makes this file before it sets up volumes.
-func skeletonFile(path []string) bool {
-	switch {
-	case len(path) == 1:
-		return path[0] == "etc-hosts"
-	case path[0] == "containers":
-		return len(path) == 3 // containers/NAME/HASH: a termination log
-	}
-	return len(path) == 4 && path[1] == csiPlugin && path[3] == content.VolData
 }
 
 // mostHosts bounds the host names in memory.

@@ -2,6 +2,7 @@ package node
 
 import (
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -151,10 +152,13 @@ func TestSkeletonOnly(t *testing.T) {
 		{"volumes/kubernetes.io~empty-dir/tmp/vol_data.json", judge.No},
 		{"plugins/kubernetes.io~empty-dir/wrapped_token/ready", judge.No},
 		{"data", judge.No},
+		{"plugins/kubernetes.io~empty-dir/cache/ready", judge.Yes}, // empty
 	} {
 		n := newNode(t)
 		uid := n.pod()
-		if c.file != "" {
+		if c.want == judge.Yes && strings.HasSuffix(c.file, "ready") {
+			n.write("kubelet/pods/"+string(uid)+"/"+c.file, "")
+		} else if c.file != "" {
 			n.write("kubelet/pods/"+string(uid)+"/"+c.file, "x")
 		}
 		s := n.scan(uid)
