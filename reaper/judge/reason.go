@@ -113,7 +113,7 @@ var ReasonTexts = [...]ReasonText{
 		"If it is needed, restore it. If not, purge it:",
 		[]string{"orphan-reaper quarantine restore {uid}", "orphan-reaper quarantine purge {uid}"},
 	},
-	{StepFailed, "The last step with the entry failed. It is tried again after five minutes.", "Repair what the error names.", nil},
+	{StepFailed, "The last step with the entry failed. It is tried again after five minutes, and later each time.", "Repair what the error names.", nil},
 	{
 		InUse, "The pod is alive, and has another directory than the one in quarantine.",
 		"If the pod needs the files in quarantine, put them in the place of its new directory. If not, purge them:",

@@ -81,7 +81,7 @@ var Records = [...]Record{
 	{
 		Kind: judge.EventFailed, ID: "fbffbf8696bd412d8519839fc12fa7ea", Priority: journal.PriErr, text: failed,
 		Subject: "A step failed",
-		Meaning: "The message has the error and its path. The daemon tries a step in quarantine again after five minutes.",
+		Meaning: "The message has the error and its path. The daemon tries a step in quarantine again after five minutes, and later each time.",
 		Do:      "Repair what the error names: a read-only or full file system, an immutable file, an input/output error.",
 	},
 	{
