@@ -41,6 +41,7 @@ func TestMounted(t *testing.T) {
 		"text in a source":        {flags: "-m", script: "mkdir -p NODE/tmp; mount -t tmpfs UID NODE/tmp", truth: judge.Yes},
 		"text of another user's":  {flags: "-Urm", script: "mkdir -p NODE/tmp/UID; mount -t tmpfs t NODE/tmp/UID", truth: judge.No},
 		"bind of another user's":  {flags: "-Urm", script: "mkdir -p NODE/tmp/x; mount --bind " + pod + "volumes NODE/tmp/x", truth: judge.Yes},
+		"another user's in pods":  {flags: "-Urm", script: "mount --bind " + pod + "plugins " + pod + "volumes", truth: judge.Yes},
 		"in a chroot's namespace": {flags: "-m", script: "mkdir -p NODE/root; mount --rbind / NODE/root; mount -t tmpfs t NODE/root" + pod + "volumes; echo ready; exec chroot NODE/root cat", truth: judge.Yes, alive: true},
 	} {
 		t.Run(name, func(t *testing.T) {
