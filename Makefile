@@ -239,15 +239,14 @@ test-container: ## Run make test's tests as a newcomer in a container: what it d
 	unshare --mount --propagation private --pid --fork --kill-child --mount-proc \
 		sh packaging/checks/container.sh .cache/packages/bookworm
 
-# How many nodes make simulate lives through, how many lives of pods each has at the most, and the first seed: any if SEED is empty.
-SEEDS ?= 100000
-LIVES ?= 12
+# How many nodes make simulate lives through, and the first seed: any if SEED is empty.
+SEEDS ?= 20000
 SEED ?=
 
 .PHONY: simulate
-simulate: ## Run the loop on SEEDS (100000) simulated nodes with LIVES (12) lives of pods each, from a SEED of its own: some minutes
-	SEEDS='$(SEEDS)' LIVES='$(LIVES)' SEED='$(or $(SEED),$(shell date +%s))' THREADS="$$(nproc)" \
-		go test -v -count=1 -timeout 24h -run '^TestSimulate$$' $(TESTFLAGS) ./reaper/sim
+simulate: ## Run the loop on SEEDS (20000) simulated nodes, from a SEED of its own: some minutes
+	go test -v -count=1 -timeout 24h -run '^TestSimulate$$' $(TESTFLAGS) ./reaper/loop \
+		-seeds '$(SEEDS)' -seed '$(or $(SEED),$(shell date +%s))'
 
 .PHONY: fuzz
 fuzz: ## Run every fuzz target for FUZZTIME (60s)
