@@ -81,7 +81,7 @@ func (e *Entry) begin(p Phase, ev Event) {
 	if e.Phase != p { // a clean that goes on is begun again
 		e.Before = e.Phase
 	}
-	e.Phase, e.Remove, e.By = p, ev.Remove, ev.By
+	e.Phase, e.Remove, e.By, e.Ordered = p, ev.Remove, ev.By, ev.Operator
 }
 
 // restored ends an entry. The directory that it was exchanged with is an entry of its own if something of it is left.

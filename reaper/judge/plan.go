@@ -116,6 +116,7 @@ type Entry struct {
 	ConfirmedAt Instant     `json:"confirmed_at,omitzero"`
 	Left        []Residue   `json:"left,omitempty"`
 	Remove      content.Set `json:"-"`               // of the intent that is open
+	Ordered     bool        `json:"-"`               // an operator ordered the step that is open, also one without a login
 	Err         string      `json:"error,omitempty"` // why the last step failed, at FailedAt
 	FailedAt    Instant     `json:"failed_at,omitzero"`
 	// Failures counts the cleans and purges that have failed in a row, 0 if the last that failed was a restore. Partly is

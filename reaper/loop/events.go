@@ -173,7 +173,7 @@ func recovered(name string, e judge.Entry, inPods, inQuarantine judge.FileID, no
 	case there: // it was not restored: it is judged again
 		r.Kind = judge.EventNotRestored
 	case e.ID.Same(inPods):
-		r.Kind, r.Operator = judge.EventRestored, e.By != nil
+		r.Kind, r.Operator = judge.EventRestored, e.Ordered
 	default:
 		r.Kind, r.Err, r.Lost = judge.EventFailed, lost, true
 	}

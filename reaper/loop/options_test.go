@@ -219,7 +219,7 @@ func testRecovered(t *testing.T, other string) {
 	w.pods[one].alive = true
 	w.Apply(judge.Event{Kind: judge.EventMoving, UID: one, Entry: entry, ID: judge.FileID{Ino: 1}})
 	w.Apply(judge.Event{Kind: judge.EventQuarantined, UID: one, Entry: entry, ID: judge.FileID{Ino: 1}})
-	w.Apply(judge.Event{Kind: judge.EventRestoring, UID: one, Entry: entry, By: &judge.User{Login: "ann"}})
+	w.Apply(judge.Event{Kind: judge.EventRestoring, UID: one, Entry: entry, Operator: true})
 	w.moved[entry+other] = &pod{uid: one, ino: 7}
 	w.run(t.Context(), t, w.daemon(), time.Minute)
 	e := w.Entries()[entry+other]
