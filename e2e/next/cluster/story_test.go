@@ -52,7 +52,7 @@ func observe(t *testing.T, c *cluster) {
 	}
 	eventually(t, patience, func() string {
 		out, err := c.exec(t, c.nodes[0], "explain", orphan(0))
-		return missing(strings.Contains(out, "observe"), "the daemon does not find the orphan: %s %v", out, err)
+		return missing(strings.Contains(out, "Verdict: wait."), "the orphan is not found: %s %v", out, err)
 	})
 	throughout(t, 15*time.Second, func() string { // longer than the hold
 		return missing(exists(c.nodes[0].podDir(orphan(0))), "in observe the pod was moved")
