@@ -14,7 +14,7 @@
 # same, byte for byte (make repro). The version is that of packaging/version.sh; PACKAGE_VERSION sets another
 # one, to test upgrades.
 set -eu
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 if ! epoch=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}; then
 	echo "packages: git shows no commit here, for the reason above: mend that, or set SOURCE_DATE_EPOCH" >&2
 	exit 1
@@ -47,7 +47,7 @@ put() { install -D -m "$1" "$2" "$root$3"; }
 # man FILE SECTION: with the commit's date in it, compressed without a name and a time.
 man() {
 	mkdir -p "$root/usr/share/man/man$2"
-	sed "s/@DATE@/$(date -u -d "@$epoch" +%Y-%m-%d)/" "packaging/man/$1" | gzip -9n >"$root/usr/share/man/man$2/$1.gz"
+	sed "s/@DATE@/$(date -u -d "@$epoch" +%Y-%m-%d)/" "packaging/$1" | gzip -9n >"$root/usr/share/man/man$2/$1.gz"
 }
 
 # licenses PROGRAM: those of Go and of each module in it, with the notices. What has none may not be passed on.
@@ -89,7 +89,7 @@ chart() (
 	mkdir "$work/chart"
 	cp -r packaging/chart "$work/chart/orphan-reaper"
 	cd "$work/chart"
-	rm -r orphan-reaper/ci # as in .helmignore
+	rm -rf orphan-reaper/ci orphan-reaper/files/*.test.yaml # as in .helmignore
 	sed -i "s/^version: .*/version: $semver/; s/^appVersion: .*/appVersion: \"$(echo "$version" | tr '~+' '-_')\"/" orphan-reaper/Chart.yaml
 )
 
@@ -129,7 +129,7 @@ fi
 put 0644 packaging/orphan-reaper.service /usr/lib/systemd/system/orphan-reaper.service
 put 0644 packaging/config.yaml /etc/orphan-reaper/config.yaml
 man orphan-reaper.8 8
-man orphan-reaper.yaml.5 5
+man orphan-reaper.5 5
 for shell in bash zsh fish; do
 	"$native" completion $shell >"$work/completion.$shell"
 done
@@ -137,9 +137,8 @@ put 0644 "$work/completion.bash" /usr/share/bash-completion/completions/orphan-r
 put 0644 "$work/completion.zsh" /usr/share/zsh/_orphan-reaper
 put 0644 "$work/completion.fish" /usr/share/fish/vendor_completions.d/orphan-reaper.fish
 put 0644 packaging/orphan-reaper.catalog /usr/lib/systemd/catalog/orphan-reaper.catalog
-put 0644 packaging/prometheus/orphan-reaper.rules.yaml /usr/share/orphan-reaper/orphan-reaper.rules.yaml
-put 0644 packaging/chart/files/orphan-reaper-fleet.rules.yaml /usr/share/orphan-reaper/orphan-reaper-fleet.rules.yaml
-put 0644 packaging/chart/files/orphan-reaper-fleet.json /usr/share/orphan-reaper/orphan-reaper-fleet.json
+put 0644 packaging/chart/files/orphan-reaper.rules.yaml /usr/share/orphan-reaper/orphan-reaper.rules.yaml
+put 0644 packaging/chart/files/dashboard.json /usr/share/orphan-reaper/dashboard.json
 put 0644 packaging/copyright /usr/share/doc/orphan-reaper/copyright
 put 0644 CHANGELOG.md /usr/share/doc/orphan-reaper/CHANGELOG.md
 gzip -9nc "$root/usr/share/doc/orphan-reaper/third-party-licenses" >"$root/usr/share/doc/orphan-reaper/third-party-licenses.gz"

@@ -3,12 +3,14 @@ package parsers
 import (
 	"strconv"
 	"strings"
+	"time"
 )
 
 // call is one klog call, which klog printed as text or as JSON.
 type call struct {
 	File       string // the kubelet's source file, such as "kubelet_volumes.go"; "" for a fragment without one
 	PID        int    // of klog's header, or 0
+	Time       time.Time
 	Msg        string
 	Structured bool // Msg is a constant, and the variable parts are in Fields
 	JSON       bool

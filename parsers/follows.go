@@ -29,6 +29,8 @@ var (
 	// 1.24.8), a probe's output and an event (up to 1.20), and from V(3) on the paths of volumes.
 	quoting = regexp.MustCompile(`^(?:[WEF]\d{4} [\d:.]+ +\d+ [\w./-]+|I\d{4} [\d:.]+ +\d+ (?:[\w./-]+/)?` +
 		`(?:logs?|prober|event|mount_linux|subpath_linux|atomic_writer|nfs|iscsi\w*|fc\w*|csi_\w+|driver-call)\.go):\d+\] [^"]`)
+	// anyHeader matches the header of any klog line.
+	anyHeader = regexp.MustCompile(`^[IWEF]\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ [\w./-]+:\d+\] `)
 	// ownReport matches the kubelet's report, which quotes a UID.
 	ownReport = regexp.MustCompile(`^.\d{4} [\d:.]+ +\d+ (?:kubelet/)?kubelet_volumes\.go:`)
 )
@@ -59,16 +61,12 @@ func AfterLine(line []byte) Follows {
 		return AfterText(line)
 	}
 	// Only a date or a priority shows another program: the text after a newline may begin with "program: ".
-	e, ok := new(Parser).unwrapStart(stripColour(string(line)))
+	e, ok := unwrap(string(line))
 	if !ok {
 		return FollowsPart
 	}
-	if e.named && !kubeletProgram(e.Program) && !slices.Contains(k0sPrograms, e.Program) {
+	if e.named && !kubeletProgram(e.program) && !slices.Contains(k0sPrograms, e.program) {
 		return FollowsAny
 	}
-	return AfterStripped([]byte(cutRepeated(strings.TrimPrefix(e.Text, " "))))
+	return AfterStripped([]byte(strings.TrimPrefix(e.text, " ")))
 }
-
-// Reports reports whether a line may be a report of an orphan, which a part of a message may also be after FollowsQuoted. Other
-// lines only keep a pod.
-func Reports(line []byte) bool { return index(line, false) >= 0 }

@@ -56,33 +56,22 @@ func (o object) text(key string) (string, bool) {
 	return s, err == nil
 }
 
-// unwrapJSON distinguishes the JSON transports by their keys:
+// unwrapJSON parses the two JSON forms:
 //
 //	{"ts":…,"caller":…,"msg":…}                              klog's own format
 //	{"__REALTIME_TIMESTAMP":…,"_SYSTEMD_UNIT":…,"MESSAGE":…} journalctl -o json
-//	{"jsonPayload":{"MESSAGE":…,"_SYSTEMD_UNIT":…},…}        Google Cloud's and fluentd's wrapper of it
-//	{"log":"…\n","stream":"stderr","time":…}                 Docker's json-file driver
-func (p *Parser) unwrapJSON(s string) (envelope, bool) {
+func unwrapJSON(s string) (envelope, bool) {
 	if !strings.HasPrefix(s, "{") {
 		return envelope{}, false
 	}
 	o, err := parseObject(s)
-	if err != nil {
-		return envelope{}, false
-	}
 	switch {
+	case err != nil:
+		return envelope{}, false
 	case o["MESSAGE"] != nil:
-		return p.journalObject(o, transportJSON)
-	case o["jsonPayload"] != nil:
-		inner, err := parseObject(string(o["jsonPayload"]))
-		if err != nil {
-			return envelope{}, false
-		}
-		return p.journalObject(inner, transportGCP)
-	case o["log"] != nil && o.only("log", "stream", "time", "attrs"):
-		return dockerObject(o)
+		return journalObject(o)
 	case o["msg"] != nil && o["ts"] != nil:
-		return envelope{Text: s}, true
+		return envelope{text: s}, true
 	}
 	return envelope{}, false
 }
@@ -97,83 +86,32 @@ func (o object) only(keys ...string) bool {
 	return true
 }
 
-// dockerObject parses one record of Docker's json-file driver.
-func dockerObject(o object) (envelope, bool) {
-	e := envelope{Transport: transportDocker, whole: true}
-	stream, _ := o.text("stream")
-	text, ok := o.text("log")
-	if stream != "stderr" || !ok {
+// journalObject parses a journal entry in JSON.
+func journalObject(o object) (envelope, bool) {
+	text, ok := o.text("MESSAGE")
+	if !ok {
 		return envelope{}, false
 	}
-	e.Text = text
-	if stamp, ok := o.text("time"); ok {
-		e.Time, _ = parseISO(stamp)
-	}
-	return e, true
-}
-
-// journalObject parses a journal entry in JSON. It rejects an entry whose trusted fields are not a kubelet's.
-func (p *Parser) journalObject(o object, transport string) (envelope, bool) {
-	var unit, comm, uid string
-	for key, to := range map[string]*string{"_SYSTEMD_UNIT": &unit, "_COMM": &comm, "_UID": &uid} {
+	e := envelope{text: stripColour(text), whole: true, journal: &Journal{}}
+	for key, to := range map[string]*string{
+		"_SYSTEMD_UNIT": &e.journal.Unit, "_UID": &e.journal.UID, "_BOOT_ID": &e.journal.BootID,
+		"_STREAM_ID": &e.journal.StreamID, "PRIORITY": &e.journal.Priority, "MESSAGE_ID": &e.journal.MessageID, "_LINE_BREAK": &e.journal.LineBreak, "SYSLOG_IDENTIFIER": &e.program,
+	} {
 		if o[key] == nil {
 			continue
 		}
-		var ok bool
 		if *to, ok = o.text(key); !ok {
 			return envelope{}, false
 		}
 	}
-	if !p.trusts(unit, comm, uid) && !o.onlyMessage() {
-		return envelope{}, false
-	}
-	text, ok := o.text("MESSAGE")
-	if !ok {
-		if text, ok = byteArray(o["MESSAGE"]); !ok {
-			return envelope{}, false
-		}
-	}
-	e := envelope{Transport: transport, Text: stripColour(text), whole: true}
-	e.Program, _ = o.text("SYSLOG_IDENTIFIER")
 	if pid, ok := o.text("_PID"); ok {
-		e.PID, _ = number(pid)
+		e.journal.PID, _ = number(pid)
 	}
 	if stamp, ok := o.text("__REALTIME_TIMESTAMP"); ok {
-		e.Time, _ = micros(stamp)
+		e.journal.Time, _ = micros(stamp)
 	}
 	return e, true
 }
-
-// onlyMessage reports whether an entry was printed with --output-fields=MESSAGE: it has only MESSAGE and the fields that
-// journalctl always prints. Such a line is worth as much as one of -o cat: no program can remove the fields of an entry.
-func (o object) onlyMessage() bool {
-	for key := range o {
-		if key != "MESSAGE" && !alwaysPrinted(key) {
-			return false
-		}
-	}
-	return o["__CURSOR"] != nil
-}
-
-// alwaysPrinted reports whether journalctl prints a field for all --output-fields: address fields, which start with two
-// underscores, and _BOOT_ID (journalctl(1)).
-func alwaysPrinted(key string) bool { return strings.HasPrefix(key, "__") || key == "_BOOT_ID" }
-
-// byteArray parses a MESSAGE that journalctl prints as numbers because it is not UTF-8 or not printable.
-func byteArray(raw json.RawMessage) (string, bool) {
-	var numbers []uint8Number
-	if len(raw) == 0 || raw[0] != '[' || json.Unmarshal(raw, &numbers) != nil {
-		return "", false
-	}
-	b := make([]byte, len(numbers))
-	for i, n := range numbers {
-		b[i] = byte(n)
-	}
-	return string(b), true
-}
-
-// uint8Number makes encoding/json parse an array of numbers; for []byte it expects base64.
-type uint8Number uint8
 
 // micros parses microseconds since 1970.
 func micros(s string) (time.Time, bool) {
@@ -189,7 +127,7 @@ func micros(s string) (time.Time, bool) {
 //	{"ts":1795221215791.6343,"caller":"kubelet/kubelet_volumes.go:263","msg":"…","numErrs":3,"err":"…"}
 //
 // ts is milliseconds since 1970. It reads only msg, err, numErrs, podUID, and path for display and contradictions.
-func (e *envelope) klogJSON(s string) (call, bool) {
+func klogJSON(s string) (call, bool) {
 	o, err := parseObject(s)
 	if err != nil {
 		return call{}, false
@@ -217,11 +155,8 @@ func (e *envelope) klogJSON(s string) (call, bool) {
 	if n := o["numErrs"]; n != nil {
 		c.Fields = append(c.Fields, field{Key: "numErrs", Value: string(n)})
 	}
-	if e.Transport == "" {
-		e.Transport = transportKlogJSON
-	}
-	if ts > 1e11 && ts < 1e14 && e.Time.IsZero() {
-		e.Time = time.UnixMicro(int64(ts * 1000)).UTC()
+	if ts > 1e11 && ts < 1e14 {
+		c.Time = time.UnixMicro(int64(ts * 1000)).UTC()
 	}
 	return c, true
 }

@@ -3,6 +3,7 @@ package parsers
 import (
 	"regexp"
 	"strings"
+	"time"
 )
 
 // header holds the fields before a klog message.
@@ -10,6 +11,7 @@ type header struct {
 	file string // the Go source file, such as "kubelet_volumes.go"
 	pid  int    // klog's thread ID, which is the process ID; 0 if truncated
 	full bool   // the header is complete
+	time time.Time
 }
 
 // headerForm matches the header of klog and glog, or the end of it in a line that a user has cut:
@@ -26,7 +28,9 @@ func cutHeader(s string) (h header, msg string, ok bool) {
 	if m == nil {
 		return header{}, "", false
 	}
-	h.full = m[1] != ""
+	if h.full = m[1] != ""; h.full {
+		h.time = klogTime(strings.TrimSpace(m[1][1:]))
+	}
 	h.pid, _ = number(m[2])
 	h.file, ok = sourceFile(m[3])
 	return h, msg, ok && (h.pid != 0 || m[2] == "")
@@ -38,18 +42,12 @@ func hasHeader(s string) bool {
 }
 
 // sourceDirs has the kubelet's source files whose messages are parsed, with the directory that --add_dir_header and the
-// JSON format add. It has every file that reports orphans or volume operations in releases 1.3 to 1.36; a report from
+// JSON format add. It has every file that reports orphans in releases 1.3 to 1.37; a report from
 // another file is another program's, or quoted by the kubelet.
 var sourceDirs = map[string]string{
-	"kubelet_volumes.go":         "kubelet/",
-	"kubelet_pods.go":            "kubelet/",
-	"kubelet.go":                 "kubelet/",
-	"nestedpendingoperations.go": "nestedpendingoperations/",
-	"reconciler.go":              "reconciler/",
-	"reconciler_common.go":       "reconciler/",
-	"reconciler_new.go":          "reconciler/",
-	"reconstruct.go":             "reconciler/",
-	"reconstruct_common.go":      "reconciler/",
+	"kubelet_volumes.go": "kubelet/",
+	"kubelet_pods.go":    "kubelet/",
+	"kubelet.go":         "kubelet/",
 }
 
 // sourceFile parses "file.go:123" and returns a file of sourceDirs.

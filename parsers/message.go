@@ -19,24 +19,15 @@ const (
 	countTail = " errors similar to this. Turn up verbosity to see them."
 )
 
-// parseRecord parses a call by the kubelet's format strings.
-func parseRecord(c *call) (Sighting, bool) {
-	switch c.File {
-	case "", "kubelet_volumes.go", "kubelet_pods.go", "kubelet.go":
-		return parseOrphan(c)
-	default:
-		return parseTeardown(c)
-	}
-}
-
-func parseOrphan(c *call) (Sighting, bool) {
+// parseOrphan parses a call by the kubelet's format strings.
+func parseOrphan(c *call) (Report, bool) {
 	if !c.Structured {
 		return orphanText(c.Msg)
 	}
 	switch {
 	case c.Msg == msgManyErrors, c.Msg == msgOrphanPod:
 		if c.File == "kubelet_pods.go" || c.File == "kubelet.go" {
-			return Sighting{}, false
+			return Report{}, false
 		}
 		return orphanInErr(c)
 	case strings.HasPrefix(c.Msg, msgFoundBut), c.Msg == msgFailedDir, c.Msg == msgFailedSub:
@@ -45,14 +36,14 @@ func parseOrphan(c *call) (Sighting, bool) {
 		// In the JSON format, a formatted message has no fields.
 		return orphanText(c.Msg)
 	}
-	return Sighting{}, false
+	return Report{}, false
 }
 
 // orphanInErr parses err="orphaned pod \"UID\" found, but …" with numErrs.
-func orphanInErr(c *call) (Sighting, bool) {
+func orphanInErr(c *call) (Report, bool) {
 	err, ok := c.get("err")
 	if !ok {
-		return Sighting{}, false
+		return Report{}, false
 	}
 	text := err.Value
 	if err.Cut {
@@ -60,11 +51,11 @@ func orphanInErr(c *call) (Sighting, bool) {
 	}
 	rest, ok := strings.CutPrefix(text, "orphaned pod ")
 	if !ok {
-		return Sighting{}, false
+		return Report{}, false
 	}
 	rep, ok := orphanFound(rest, false)
 	if !ok || !agrees(c, rep.UID) {
-		return Sighting{}, false
+		return Report{}, false
 	}
 	if n, ok := c.get("numErrs"); ok && c.Msg == msgManyErrors {
 		if v, ok := number(n.Value); ok {
@@ -76,24 +67,21 @@ func orphanInErr(c *call) (Sighting, bool) {
 
 // orphanInPodUID parses the messages with the pod in podUID. In JSON it accepts only kubelet_volumes.go, since many
 // lines of other files have a podUID. A fragment has no file.
-func orphanInPodUID(c *call) (Sighting, bool) {
+func orphanInPodUID(c *call) (Report, bool) {
 	if c.File != "" && c.File != "kubelet_volumes.go" && (c.JSON || c.File != "kubelet_pods.go") {
-		return Sighting{}, false
+		return Report{}, false
 	}
 	f, ok := c.get("podUID")
 	if !ok || f.Cut {
-		return Sighting{}, false
+		return Report{}, false
 	}
 	uid, ok := ParsePodUID(f.Value)
 	if !ok || !agrees(c, uid) {
-		return Sighting{}, false
+		return Report{}, false
 	}
-	rep := Sighting{UID: uid, Report: ReportOther, Kind: KindRemoval, Count: NoCount}
-	if rest, ok := strings.CutPrefix(c.Msg, msgFoundBut); ok {
-		rep.Kind = kindOf(rest)
-	}
-	if p, ok := c.get("path"); ok && !p.Cut {
-		rep.Path = p.Value
+	rep := Report{UID: uid, Kind: Removal, Reason: Other, Count: NoCount}
+	if strings.HasPrefix(c.Msg, msgFoundBut) {
+		rep.Kind = Volumes
 	}
 	return rep, true
 }
@@ -124,47 +112,46 @@ func agrees(c *call, uid PodUID) bool {
 //	Orphan pod: orphaned pod "UID" found, but …
 //	Failed to remove orphaned pod "UID" dir; err: …
 //	Failed to remove orphaned pod "UID" subdir "…"; err: …
-func orphanText(msg string) (Sighting, bool) {
+func orphanText(msg string) (Report, bool) {
 	msg = strings.TrimRight(msg, " ")
 	if rest, ok := strings.CutPrefix(msg, "Failed to remove orphaned pod "); ok {
 		uid, rest, ok := cutUID(rest)
 		isReport := startsOrCut(rest, " dir; err: ") || startsOrCut(rest, " subdir ")
 		if !ok || !isReport || namesOther(rest, uid) {
-			return Sighting{}, false
+			return Report{}, false
 		}
-		return Sighting{UID: uid, Report: ReportOther, Kind: KindRemoval, Count: NoCount, Path: volumePath(rest, uid)}, true
+		return Report{UID: uid, Kind: Removal, Reason: Other, Count: NoCount}, true
 	}
 	msg = strings.TrimPrefix(msg, "Orphan pod: ")
 	if len(msg) == 0 || (msg[0] != 'o' && msg[0] != 'O') {
-		return Sighting{}, false
+		return Report{}, false
 	}
 	rest, ok := strings.CutPrefix(msg[1:], "rphaned pod ")
 	if !ok {
-		return Sighting{}, false
+		return Report{}, false
 	}
 	return orphanFound(rest, true)
 }
 
 // orphanFound parses `"UID" found, but …`. rollup means that the text may end with the count.
-func orphanFound(s string, rollup bool) (Sighting, bool) {
+func orphanFound(s string, rollup bool) (Report, bool) {
 	uid, rest, ok := cutUID(s)
 	if !ok {
-		return Sighting{}, false
+		return Report{}, false
 	}
-	rep := Sighting{UID: uid, Report: ReportOther, Count: NoCount}
+	rep := Report{UID: uid, Kind: Removal, Reason: Other, Count: NoCount}
 	if rest = trimCutMark(rest); strings.HasPrefix(" found, but ", rest) {
-		return rep, true // truncated here; "found, removing" is not a report
+		rep.Kind = None // truncated here; "found, removing" is not a report
+		return rep, true
 	}
 	rest, ok = strings.CutPrefix(rest, " found, but ")
 	if !ok || namesOther(rest, uid) {
-		return Sighting{}, false
+		return Report{}, false
 	}
 	if rollup {
 		rest, rep.Count = cutCount(rest)
 	}
-	rep.Report, ok = classify(rest)
-	rep.Kind = kindOf(rest)
-	rep.Path = volumePath(rest, uid)
+	rep.Reason, rep.Kind, ok = classify(rest)
 	return rep, ok
 }
 

@@ -4,6 +4,16 @@ import (
 	"strings"
 )
 
+// The values of Report.Reason: the corpus'.
+const (
+	PathsPresent    = "paths-present"
+	SubpathsPresent = "subpaths-present"
+	NotADirectory   = "not-a-directory"
+	NotEmpty        = "rmdir-not-empty"
+	ReadError       = "read-error"
+	Other           = "other"
+)
+
 // The texts after "found, but", by release (kubelet_volumes.go):
 //
 //	1.4          volumes are still mounted; err: E, volumes: …
@@ -17,60 +27,51 @@ import (
 //	1.36         failed to remove subpath at path P: E
 //	V(3)         volumes are not cleaned up; volumes not yet removed.  Reducing cpu to minimum
 
-// classify returns the report in a text after "found, but ", and false if unknown text follows a fixed one.
-func classify(s string) (Report, bool) {
+// classify returns the reason and the kind of a text after "found, but ", and false if unknown text follows a fixed one.
+func classify(s string) (reason string, kind Kind, ok bool) {
 	for _, fixed := range [...]struct {
-		text string
-		kind Report
+		text, reason string
+		kind         Kind
 	}{
-		{"volume paths are still present on disk", ReportPathsPresent},
-		{"volume subpaths are still present on disk", ReportSubpathsPresent},
+		{"volume paths are still present on disk", PathsPresent, Removal},
+		{"volume subpaths are still present on disk", SubpathsPresent, Removal},
+		{"volumes are not cleaned up", Other, Volumes},
+		{"volumes not yet removed", Other, Volumes},
 	} {
 		if rest, ok := strings.CutPrefix(s, fixed.text); ok {
 			rest = trimCutMark(rest)
-			return fixed.kind, rest == "" || rest == "."
+			return fixed.reason, fixed.kind, rest == "" || rest == "." || fixed.kind == Volumes
 		}
 	}
 	switch {
 	case strings.HasPrefix(s, "failed to rmdir() "), strings.HasPrefix(s, "failed to remove subpath at path "):
-		return classifyErrno(s), true
+		return classifyErrno(s), Removal, true
 	case strings.HasPrefix(s, "error occurred "):
-		return classifyLate(strings.TrimPrefix(s, "error occurred ")), true
+		return classifyLate(strings.TrimPrefix(s, "error occurred ")), Removal, true
 	case strings.HasPrefix(s, "error "):
-		return classifyEarly(strings.TrimPrefix(s, "error ")), true
+		return classifyEarly(strings.TrimPrefix(s, "error ")), Removal, true
+	case strings.HasPrefix(s, "volumes are still mounted"): // 1.4
+		return Other, Volumes, true
+	case strings.HasPrefix(s, "failed to remove volumes subdir "):
+		return Other, Removal, true
 	}
-	return ReportOther, true
-}
-
-// kindOf returns the kind of a text after "found, but ".
-func kindOf(s string) Kind {
-	for _, begin := range [...]string{"volumes are not cleaned up", "volumes not yet removed", "volumes are still mounted"} {
-		if strings.HasPrefix(s, begin) {
-			return KindVolumes
-		}
-	}
-	for _, begin := range [...]string{"error ", "failed to r", "volume paths are still present on disk", "volume subpaths are still present on disk"} {
-		if strings.HasPrefix(s, begin) {
-			return KindRemoval
-		}
-	}
-	return ""
+	return Other, None, true
 }
 
 // classifyLate classifies the texts of 1.24 and newer, which end with the error.
-func classifyLate(s string) Report {
+func classifyLate(s string) string {
 	switch {
 	case strings.HasPrefix(s, "during reading "):
-		return ReportReadError
+		return ReadError
 	case strings.HasPrefix(s, "when trying to remove the volumes dir: "):
 		return classifyErrno(s)
 	}
-	return ReportOther
+	return Other
 }
 
 // classifyEarly classifies the texts of 1.23 and older, which begin with the error. The error may contain any path, so
 // the operation is searched for from the end.
-func classifyEarly(s string) Report {
+func classifyEarly(s string) string {
 	s = strings.TrimRight(s, " .")
 	for _, verb := range [...]string{" occurred ", " occured "} {
 		i := strings.LastIndex(s, verb)
@@ -80,28 +81,28 @@ func classifyEarly(s string) Report {
 		err, what := s[:i], s[i+len(verb):]
 		switch {
 		case strings.HasPrefix(what, "during reading ") && err == "<nil>":
-			return ReportPathsPresent
+			return PathsPresent
 		case strings.HasPrefix(what, "during reading "):
-			return ReportReadError
+			return ReadError
 		case what == "when trying to remove the volumes dir":
 			return classifyErrno(err)
 		}
-		return ReportOther
+		return Other
 	}
-	return ReportOther
+	return Other
 }
 
 // classifyErrno classifies the error at the end of a text: ENOTDIR, ENOTEMPTY (also in the texts of Windows),
 // or any other.
-func classifyErrno(s string) Report {
+func classifyErrno(s string) string {
 	s = strings.ToLower(strings.TrimRight(s, " ."))
 	switch {
 	case strings.HasSuffix(s, "not a directory"), strings.HasSuffix(s, "directory name is invalid"):
-		return ReportNotADirectory
+		return NotADirectory
 	case strings.HasSuffix(s, "directory not empty"), strings.HasSuffix(s, "directory is not empty"):
-		return ReportRmdirNotEmpty
+		return NotEmpty
 	}
-	return ReportOther
+	return Other
 }
 
 // namesOther reports whether the first pod directory in s is not that of uid. Later ones are below it and may have any
@@ -142,22 +143,4 @@ func cutPods(s string) (before, after string, found bool) {
 
 func isHexAnyCase(c byte) bool {
 	return (c >= '0' && c <= '9') || (c|0x20 >= 'a' && c|0x20 <= 'f')
-}
-
-// volumePath returns the first path in s that is in uid's pod directory, or "". It is only for display: the name may
-// contain anything, so its end is a guess.
-func volumePath(s string, uid PodUID) string {
-	i := strings.Index(s, "/pods/"+string(uid)+"/")
-	if i < 0 {
-		return ""
-	}
-	start := strings.LastIndexAny(s[:i], " \"") + 1
-	if s[start] != '/' {
-		return ""
-	}
-	path := s[start:]
-	for _, end := range [...]string{": ", " /", " occur", `"`} {
-		path, _, _ = strings.Cut(path, end)
-	}
-	return path
 }

@@ -2,256 +2,258 @@ package reaper
 
 import (
 	"context"
-	"errors"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy/reported"
+	"github.com/orphan-reaper/orphan-reaper/reaper/judge"
+	"github.com/orphan-reaper/orphan-reaper/reaper/span"
+)
+
+// When the daemon scans.
+const (
+	afterReport   = 100 * time.Millisecond // a kubelet writes the lines of one sweep together
+	betweenScans  = time.Second
+	whileWaiting  = 30 * time.Second
+	whileReported = 5 * time.Minute
+	otherwise     = time.Hour
+	betweenHints  = 10 * time.Second // scans that a line asks for which is no report
+	afterFailure  = 30 * time.Second
 )
 
 // Daemon runs passes when the log, the clock or an operator asks for one.
+//
+// Run owns the state on one goroutine. A simulator calls Begin, Read, Due and Turn in its place.
 type Daemon struct {
-	*Reaper
-	// Lines are the log lines of all sources. Parse returns the sighting in a line, if there is one.
+	*Loop
+	// Lines are the lines of all log sources, and Parse returns the report in a line, if there is one.
 	Lines <-chan parsers.Line
-	Parse func(parsers.Line) (parsers.Sighting, bool)
-	// Reload delivers the rules of a new configuration.
-	Reload <-chan policy.Rules
-	// Asks are requests for a look now. Each is answered at once, and before Ended of that look. An answer must not block.
-	Asks <-chan func(Asked)
-	// Ended is called at the end of each pass and must not block; it may be nil.
-	Ended func(look uint64, rep Report, err error)
-	// Status is called with one line about what the daemon does, when that changes.
-	Status func(string)
-	// Checkpoint saves how far the sources have read. It is called after each pass, at most once a minute while lines
-	// arrive, and at the end.
-	Checkpoint    func()
-	lookError     string // of the last look, "" if it succeeded
-	contradiction string // between the settings and the kubelet, as of the last look
-	// cniDue is when the neighbour's next turn is due, and cniEnded when the last ended.
-	cniDue, cniEnded time.Duration
-	looks            uint64        // that have begun
-	passBegan        atomic.Int64  // when the running pass began, 0 while none runs
-	loggedSlow       time.Duration // how long the running pass had taken when it was last logged as slow
-	next             *pending      // the input of the next pass
+	Parse func(parsers.Line) (parsers.Report, bool)
+	// Reload delivers the settings of a new configuration.
+	Reload <-chan judge.Settings
+	// Asks is where Ask leaves a request, with its traceparent: a channel of one place, nil if nothing asks.
+	Asks chan string
+	// Ended is called after each pass, with its number. It must not block.
+	Ended func(pass uint64, s Status, err error)
+
+	schedule schedule
+	parent   string        // the traceparent of the request for the next pass
+	passes   atomic.Uint64 // that have begun
 }
 
-// slowPass is how long a pass may run before that is logged. It is logged again after twice the time, and so on.
-const slowPass = 30 * time.Second
-
-// firstLook is how long the first look waits for the log, in which the kubelet repeats itself every 2 s.
-const firstLook = 2500 * time.Millisecond
-
-// failedAgain is the time between a failed look and the next one.
-const failedAgain = 30 * time.Second
-
-// checkpointEvery is the time between two checkpoints while lines arrive.
-const checkpointEvery = time.Minute
-
-type passResult struct {
-	rep    Report
-	claims []reported.Claim
-	err    error
+// schedule is when the next pass is due, on CLOCK_BOOTTIME.
+type schedule struct {
+	due      time.Duration
+	begun    time.Duration // when the last pass began
+	lastHint time.Duration
 }
 
-// Run looks once soon after the start, and then whenever something asks for it. At most one pass runs at a time; sightings
-// that arrive meanwhile wait for the next one. Run returns when ctx ends, after the running pass has finished what it must.
-// It returns an error if only a new start can find the kubelet's root directory or the state directory.
-func (d *Daemon) Run(ctx context.Context) error {
-	d.Begin()
-	p := d.next
-	timer, watch := time.NewTimer(0), time.NewTimer(0)
-	defer timer.Stop()
-	defer watch.Stop()
-	var (
-		running      bool
-		done         = make(chan passResult, 1)
-		rules        *policy.Rules
-		checkpointed time.Duration
-		shutdown     = ctx.Done()
-	)
-	for {
-		now := d.Clock.Now().Boot
-		if !running && rules != nil {
-			d.Rules, rules = *rules, nil
-			p.ask(now)
-		}
-		if !running && ctx.Err() == nil && p.due != 0 && p.due <= now {
-			running = true
-			watch.Reset(slowPass)
-			claims := d.startPass(now)
-			go func() { done <- d.pass(ctx, claims) }()
-		}
-		if !running && ctx.Err() != nil {
-			d.Checkpoint()
-			return nil
-		}
-		if !running && p.due > now {
-			timer.Reset(p.due - now)
-		}
-		select {
-		case <-shutdown:
-			shutdown = nil
-		case line, ok := <-d.Lines:
-			if !ok {
-				d.Lines = nil
-				continue
-			}
-			d.Read(line)
-			if now-checkpointed > checkpointEvery {
-				checkpointed = now
-				d.Checkpoint()
-			}
-		case r := <-d.Reload:
-			rules = &r
-		case answer := <-d.Asks:
-			answer(d.asked(running, d.Clock.Now().Boot))
-		case end := <-done:
-			running = false
-			if err := d.endPass(end); err != nil {
-				return err
-			}
-		case <-timer.C:
-		case <-watch.C:
-			if running {
-				watch.Reset(d.logSlow(d.Stuck(d.Clock.Now().Boot)))
-			}
-		}
+// ask has a pass at the given time, if none is due earlier, and not within a second of the last one.
+func (s *schedule) ask(at time.Duration) {
+	if at = max(at, s.begun+betweenScans); s.due == 0 || at < s.due {
+		s.due = at
 	}
 }
 
-// Begin asks for the first pass. A simulator calls Begin, Read, Due and Turn in place of Run: they use the caller's
-// goroutine and no clock but Reaper.Clock.
+// Begin asks for the first pass.
 func (d *Daemon) Begin() {
-	d.next = &pending{gap: minGap}
-	d.next.ask(d.Clock.Now().Boot + firstLook)
+	now := d.Clock.Now().Boot
+	d.holds, d.listening = map[parsers.PodUID]judge.Hold{}, d.Clock.Now()
+	d.schedule = schedule{due: max(now, 1), begun: now - betweenScans, lastHint: now - betweenHints}
 }
 
-// Due returns when the next pass is due on CLOCK_BOOTTIME, 0 if nothing asks for one.
-func (d *Daemon) Due() time.Duration { return d.next.due }
+// Due returns when the next pass is due on CLOCK_BOOTTIME.
+func (d *Daemon) Due() time.Duration { return d.schedule.due }
 
-// Turn runs the pass that is due. It returns an error if only a new start helps.
-func (d *Daemon) Turn(ctx context.Context) error {
-	return d.endPass(d.pass(ctx, d.startPass(d.Clock.Now().Boot)))
-}
-
-// startPass counts a pass that begins now, and returns its claims.
-func (d *Daemon) startPass(now time.Duration) []reported.Claim {
-	d.looks++
-	d.passBegan.Store(int64(now))
-	return d.next.take()
-}
-
-func (d *Daemon) endPass(end passResult) error {
-	if d.loggedSlow > 0 {
-		d.Log.Info("the slow pass has ended", slog.Duration("ran", d.Stuck(d.Clock.Now().Boot).Round(time.Second)))
-	}
-	d.loggedSlow = 0
-	d.passBegan.Store(0)
-	d.handle(end)
-	d.Checkpoint()
-	if errors.Is(end.err, policy.ErrRootMoved) || errors.Is(end.err, policy.ErrStateRemoved) {
-		return end.err
-	}
-	return nil
-}
-
-// logSlow logs a pass that runs for longer than slowPass, and returns when to log it again. It does not wait for the metrics
-// file, which may be on the file system that hangs.
-func (d *Daemon) logSlow(running time.Duration) time.Duration {
-	if running < slowPass {
-		return slowPass - running
-	}
-	doing, _ := d.doing.Load().(string)
-	d.Log.Warn("a pass has not ended; does a file system or the runtime hang?",
-		slog.String("doing", doing), slog.Duration("running", running.Round(time.Second)))
-	d.Status("for " + running.Round(time.Second).String() + ": " + doing)
-	if d.loggedSlow == 0 {
-		d.Meter.Slow()
-	}
-	d.loggedSlow = running
-	go d.Meter.Flush()
-	return running
-}
-
-func (d *Daemon) pass(ctx context.Context, claims []reported.Claim) passResult {
-	rep, err := d.Pass(ctx, Options{Claims: claims, CNI: d.Clock.Now().Boot >= d.cniDue})
-	if rep.CNI != nil {
-		in, _ := rep.CNI.Due()
-		d.cniEnded = d.Clock.Now().Boot
-		d.cniDue = d.cniEnded + in
-	}
-	return passResult{rep, claims, err}
-}
-
-// Read adds one line of the log, also while a pass runs.
+// Read takes one line of the log.
 func (d *Daemon) Read(line parsers.Line) {
-	s, ok := d.Parse(line)
+	r, ok := d.Parse(line)
 	if !ok {
 		return
 	}
-	d.Meter.Sighting(s.Report)
-	d.next.sighted(reported.Claim{Sighting: s, At: d.Clock.Now(), Lines: 1})
-}
-
-// handle logs how a pass ended, and schedules the next one.
-func (d *Daemon) handle(end passResult) {
-	p, now := d.next, d.Clock.Now().Boot
-	if d.Ended != nil {
-		if end.err != nil {
-			end.rep.Next = failedAgain
+	now := d.Clock.Now()
+	l := judge.Logged{Report: r, At: now}
+	if judge.Credible(l, d.node, now) != "" {
+		// It may be the first line of a kubelet that has just started, or forged: both only ask for a scan.
+		if now.Boot-d.schedule.lastHint >= betweenHints {
+			d.schedule.lastHint = now.Boot
+			d.schedule.ask(now.Boot + afterReport)
 		}
-		d.Ended(d.looks, end.rep, end.err)
-	}
-	if end.err != nil {
-		if text := end.err.Error(); text != d.lookError {
-			d.lookError = text // logged once, and again when it changes
-			d.Log.Error("cannot read the node; trying again every 30 s", slog.String("error", text))
-		}
-		d.Status("cannot read the node: " + end.err.Error())
-		for _, c := range end.claims { // for the next look
-			p.sighted(c)
-		}
-		p.ended, p.gap = now, maxGap
-		p.due = now + failedAgain
 		return
 	}
-	if d.lookError != "" {
-		d.lookError = ""
-		d.Log.Info("the node can be read again")
+	fresh := d.logs.add(l, d.node, now)
+	switch removal := r.Kind == parsers.Removal; {
+	case fresh, removal && d.holdIsOver(r.UID, now):
+		d.schedule.ask(now.Boot + afterReport)
+	case removal && !d.wasReported(r.UID):
+		d.schedule.ask(max(now.Boot+afterReport, d.schedule.begun+whileWaiting))
 	}
-	d.logContradiction(end.rep.Look.Node.Agrees)
-	p.lookEnded(end.rep, end.claims, now)
-	status := end.rep.Summary(d.Rules)
-	if d.contradiction != "" {
-		status = "removing nothing: " + d.contradiction
-	}
-	d.Status(status)
 }
 
-// logContradiction logs when the settings begin to contradict the kubelet, and when that ends.
-func (d *Daemon) logContradiction(agrees policy.Fact) {
-	contradiction := ""
-	if agrees.Truth != policy.Yes {
-		contradiction = agrees.Detail
+// wasReported reports whether the last scan has the pod, and counted it as reported. It may have failed to list the pods, or
+// came while the kubelet still had a volume of this one.
+func (d *Daemon) wasReported(uid parsers.PodUID) bool {
+	p, ok := d.last.Pod(uid)
+	return ok && p.Facts[judge.Reported].Truth == judge.Yes
+}
+
+// holdIsOver reports whether nothing but the report is missing: a repeated line of a pod that is kept starts nothing.
+func (d *Daemon) holdIsOver(uid parsers.PodUID, now judge.Instant) bool {
+	p, ok := d.last.Pod(uid)
+	if !ok || p.Decision == judge.Remove || !p.good() {
+		return false
 	}
-	switch contradiction {
-	case d.contradiction:
-	case "":
-		d.Log.Info("the settings and the kubelet agree again")
+	since, ok := now.Since(d.last.At)
+	return ok && since >= p.Next.Sub(d.last.At.Wall)
+}
+
+// Ask asks for a pass (POST /scan), and returns the number of one that begins after the call. It does not block, and any
+// goroutine may call it. The pass belongs to the trace of traceparent, if that is not "".
+func (d *Daemon) Ask(traceparent string) (pass uint64) {
+	pass = d.passes.Load() + 1 // read first: a pass that begins meanwhile begins after the call, too
+	select {
+	case d.Asks <- traceparent:
+	default: // a request is there already, and its pass is still to begin
+	}
+	return pass
+}
+
+// Turn runs the pass that is due.
+func (d *Daemon) Turn(ctx context.Context) error {
+	_, err := d.turn(ctx, Options{})
+	return err
+}
+
+func (d *Daemon) turn(ctx context.Context, opt Options) (Status, error) {
+	pass := d.passes.Add(1)
+	d.schedule.begun = d.Clock.Now().Boot
+	traced, end := span.Start(span.Parent(ctx, d.parent), "pass")
+	s, err := d.Pass(traced, opt)
+	end(err)
+	d.parent = ""
+	now := d.Clock.Now().Boot
+	d.schedule.due = 0
+	switch {
+	case err != nil:
+		d.schedule.ask(now + afterFailure)
+	case s.Now:
+		d.schedule.due = now
+	case s.waiting() || s.Node.KubeletKnown.Truth != judge.Yes: // the log of a kubelet that starts is not followed yet
+		d.schedule.ask(now + whileWaiting)
+	case s.reportedAndKept():
+		d.schedule.ask(now + whileReported)
 	default:
-		d.Log.Warn("nothing is removed until the settings and the kubelet agree", slog.String("contradiction", contradiction))
+		d.schedule.ask(now + otherwise)
 	}
-	d.contradiction = contradiction
+	if err == nil && s.Next > 0 {
+		d.schedule.ask(now + s.Next)
+	}
+	if d.Ended != nil {
+		d.Ended(pass, s, err)
+	}
+	return s, err
 }
 
-// Stuck returns how long the current pass has been running, 0 if none runs.
-func (d *Daemon) Stuck(now time.Duration) time.Duration {
-	if b := d.passBegan.Load(); b != 0 {
-		return now - time.Duration(b)
+// Run runs passes until ctx ends. A pass that runs finishes what it must: a moved pod is asked about once more. Lines and
+// requests that come meanwhile wait, and are read before the next pass.
+func (d *Daemon) Run(ctx context.Context) {
+	d.Begin()
+	d.note(judge.EventStarted)
+	defer d.note(judge.EventStopped)
+	var watch sync.WaitGroup
+	watched, end := context.WithCancel(ctx)
+	watch.Go(func() { d.watch(watched) })
+	defer watch.Wait()
+	defer end()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for ctx.Err() == nil {
+		d.drain()
+		now := d.Clock.Now().Boot
+		if d.schedule.due <= now {
+			_ = d.Turn(ctx) // Ended has the error
+			continue
+		}
+		timer.Reset(d.schedule.due - now)
+		select {
+		case <-ctx.Done():
+		case line, ok := <-d.Lines:
+			d.take(line, ok)
+		case s := <-d.Reload:
+			d.Settings = s
+			d.schedule.ask(now)
+		case d.parent = <-d.Asks:
+			d.schedule.ask(now)
+		case <-timer.C:
+		}
 	}
-	return 0
+}
+
+// mostDrained bounds the lines that are read between two passes.
+const mostDrained = 1024
+
+// drain reads the lines and settings that came during the last pass: while passes follow each other at once, since a clean
+// goes on, a report would otherwise wait until it is too old, and mode observe would not stop the clean.
+func (d *Daemon) drain() {
+	for range mostDrained {
+		select {
+		case line, ok := <-d.Lines:
+			d.take(line, ok)
+		case s := <-d.Reload:
+			d.Settings = s
+		default:
+			return
+		}
+	}
+}
+
+func (d *Daemon) take(line parsers.Line, ok bool) {
+	if !ok { // the sources have ended
+		d.Lines = nil
+		return
+	}
+	d.Read(line)
+}
+
+// note records that the daemon has started or stopped.
+func (d *Daemon) note(kind judge.EventKind) {
+	written, err := d.Ledger.Append(judge.Event{Kind: kind, At: d.Clock.Now()})
+	if err != nil {
+		d.Log.Error("cannot write to the ledger", slog.Any("error", err))
+	}
+	for _, e := range written {
+		d.Meter.Event(e)
+	}
+	d.record()
+}
+
+// Stuck returns the path at which a changing call has not returned for two minutes, "" if there is none: then the watchdog
+// is not to be fed. It may be called from any goroutine.
+func (l *Loop) Stuck() string {
+	if path, since := l.Disk.Stuck(); since >= stuckAfter {
+		return path
+	}
+	return ""
+}
+
+// watch logs a changing call that does not return: the pass waits for it, since a call that returns late still changes the
+// disk.
+func (d *Daemon) watch(ctx context.Context) {
+	last := ""
+	tick := time.NewTicker(stuckAfter / 4)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		path := d.Stuck()
+		if path != "" && path != last {
+			d.Log.Error("a call that changes the disk has not returned; repair the file system at this path", slog.String("path", path))
+		}
+		last = path
+	}
 }

@@ -1,15 +1,23 @@
-// Package reaper is the loop that removes the directories of dead pods. A Reaper runs one pass in these steps:
+// Package reaper is the one way through the program: a line of a log or the clock asks for a pass, and a pass scans, judges,
+// and carries out what is due. The daemon, sweep, scan, explain and doctor run the same pass.
 //
-//	enter     lock the ledger, check the quarantine, and recover what a crash cut short
-//	look      Prober.Look reads the node
-//	decide    decide.Decide applies every rule; this package has none
-//	carryOut  write intents, change the disk, write outcomes
-//	remember  save what the next pass starts from
-//	publish   write records and metrics
+//	line ─▶ parsers ─▶ Daemon.Read ─▶ schedule ─▶ Pass:
+//	  recover   intents without a result get one, by where the directory is
+//	  scan      Scanner.Scan ─▶ judge.Decide ─▶ plan
+//	  release   a pod that an operator restored, if the kubelet has not reported it for an hour
+//	  restore   intent (and breaker) ─▶ rename back ─▶ result
+//	  move      intent ─▶ scan and judge again ─▶ rename ─▶ result ─▶ scan: alive? ─▶ restore
+//	  clean     intent ─▶ remove ─▶ result; gives way after a second
+//	  tell      what needs an operator, once per change and start
+//	  end       journal, metrics, Status
 //
-// A Daemon runs a pass when a log line, the clock or an operator asks for one. Sweep runs passes until time alone changes
-// nothing. At the end of a pass a Neighbour, a product beside the core, takes its turn: the sweep over stale CNI files.
+// It is killed at any instruction, or stopped at any step, without a loss:
+//   - Before the rename nothing has changed: the next start writes not-moved.
+//   - After the rename the ledger has the intent, and the next start finds the directory in quarantine by its identity.
+//     The pod is judged like every quarantined pod: if it is alive, it is restored.
+//   - A polite stop (SIGTERM) between rename and result or scan waits for both, at most 30 seconds.
+//   - A clean that was cut short is begun again after a scan, with the same classes. If the entry is gone then, this program
+//     has removed it. If it is gone otherwise, another process has, which is an error for an operator.
 //
-// The package itself opens and changes no file: it reads and changes the node through the interfaces in deps.go. Their
-// implementations do not import each other.
+// The loop decides nothing about a pod: package judge does. It makes no system call: Scanner, Disk and Ledger do.
 package reaper

@@ -2,218 +2,509 @@ package reaper
 
 import (
 	"context"
-	"encoding/json"
 	"log/slog"
 	"maps"
-	"sync/atomic"
+	"slices"
+	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy/decide"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy/reported"
-	"github.com/orphan-reaper/orphan-reaper/reaper/progress"
+	"github.com/orphan-reaper/orphan-reaper/reaper/judge"
+	"github.com/orphan-reaper/orphan-reaper/reaper/span"
 )
 
-// Reaper runs passes over the node, one at a time. It is not safe for concurrent use.
-type Reaper struct {
-	Prober   Prober
-	Remover  Remover // nil if nothing may change
+// Loop scans, judges and carries out, one pass at a time. It is not safe for concurrent use.
+type Loop struct {
+	Scanner  Scanner
+	Disk     Disk
 	Ledger   Ledger
-	Store    Store // nil if nothing is remembered
 	Clock    Clock
 	Recorder Recorder
 	Meter    Meter
+	CNI      CNI
 	Log      *slog.Logger
-	Rules    policy.Rules
-	CNI      Neighbour // nil if there is none
-	// BatchSize is the most actions of one batch; 0 is policy.BatchSize.
-	BatchSize int
+	Settings judge.Settings
+	// LogProblems returns why a log cannot be read now. nil if nothing reads one.
+	LogProblems func() []string
 
-	memory    memory
-	unsaved   bool           // the disk has an older memory: it could not be written
-	unwritten *policy.Record // the record that opened the breaker, while the ledger cannot be written
-	home      quarantineHome // the last known quarantine
-	doing     atomic.Value   // a string: what the running pass does now
-}
-
-// memory is what one pass saves for the next. CNI is the neighbour's part.
-type memory struct {
-	decide.Memory
-	CNI json.RawMessage `json:"cni,omitempty"`
-}
-
-// Load reads the memory of earlier passes. Without it every hold starts again.
-func (r *Reaper) Load() error {
-	if r.Store == nil {
-		return nil
-	}
-	if _, err := r.Store.Load("holds", &r.memory); err != nil {
-		return err
-	}
-	if _, err := r.Store.Load("home", &r.home); err != nil {
-		return err
-	}
-	if _, err := r.Store.Load("heard", &r.memory.Log); err != nil {
-		return err
-	}
-	_, err := r.Store.Load("quiet", &r.memory.Messages)
-	return err
+	holds map[parsers.PodUID]judge.Hold
+	logs  reports
+	// refused are the moves that the disk refused since the start.
+	refused map[parsers.PodUID]judge.Refusal
+	node    judge.Node // of the last scan: by which kubelet a line may be
+	last    Status
+	told    map[string]told // what an operator was told, by name of the pod or entry
+	// listening is since when a report of any pod would have been read and heeded: the silence about a restored pod counts.
+	listening judge.Instant
+	// unmovable is why nothing can be moved to the quarantine.
+	unmovable string
+	slice     time.Duration // of the next clean
+	cni       time.Duration // when the next CNI sweep is due, on CLOCK_BOOTTIME
+	// cniRetry is the time between the last two sweeps that were not complete: it doubles.
+	cniRetry time.Duration
 }
 
 // Options are the options of one pass.
 type Options struct {
-	Claims []reported.Claim // of the log since the last pass
-	Only   []parsers.PodUID // empty: the whole pods directory
-	DryRun bool             // look and decide, and change nothing
-	CNI    bool             // the neighbour's turn is due
+	Only   []parsers.PodUID // empty: every pod
+	DryRun bool             // scan and judge, and change nothing
+	// Order is true for an operator's sweep, which obeys no mode, and NoMoves for one that moves no pod.
+	Order   bool
+	NoMoves bool
+	// Lift are pods that an operator has restored, and now names in a sweep.
+	Lift []parsers.PodUID
 }
 
-// Pass looks at the node, decides, and carries out what was decided. A dry run changes neither the node nor the state.
-func (r *Reaper) Pass(ctx context.Context, opt Options) (Report, error) {
-	var cut cutOff
+const (
+	// mostMoves is the most pods of one batch: between the fresh scan and the last rename no more than these are moved.
+	mostMoves = 32
+	// cleanSlice is how long cleaning may take before it gives way.
+	cleanSlice = time.Second
+	// mostSlice bounds the slice of a clean that has to read more than it can in a second before it removes anything.
+	mostSlice = time.Minute
+	// recheckTime bounds the scan and the restores right after a move, also when the daemon has to stop.
+	recheckTime = 30 * time.Second
+	// stuckAfter is how long a changing call may take before the gate is shut.
+	stuckAfter = 2 * time.Minute
+)
+
+// Pass scans, judges and, unless it is a dry run, carries out what is due. The error is for a ledger that cannot be locked;
+// everything else is in the status.
+func (l *Loop) Pass(ctx context.Context, opt Options) (Status, error) {
+	p := l.begin(opt)
 	if !opt.DryRun {
-		leave, err := r.enter(ctx)
+		leave, err := l.Ledger.Enter(ctx)
 		if err != nil {
-			return Report{}, err
+			return Status{}, err
 		}
 		defer leave()
-		cut = r.recover()
+		p.lift()
+		p.recover()
 	}
-	start := r.Clock.Now()
-	r.beginPhase(ctx, "looking at the node", "")
-	look, err := r.Prober.Look(ctx, decide.InWork(r.Ledger.Entries(), r.Rules, start, r.memory.Pressed), opt.Only)
-	if err != nil {
-		return Report{}, err
-	}
-	look.Errors = append(cut.problems, look.Errors...)
-	was := r.memory.Memory
-	d := decide.Decide(decide.Case{
-		Look: look, Claims: opt.Claims, Memory: was, Entries: r.Ledger.Entries(), Breaker: r.stopped(),
-		Rules: r.Rules, Only: len(opt.Only) > 0, DryRun: opt.DryRun,
-	})
-	r.memory.Memory = d.Memory
-	rep := Report{Look: d.Look, Pods: d.Pods}
-	if opt.DryRun {
-		rep.Misplaced(r.ReadQuarantine())
-		r.keepUnmovable(rep.Pods)
-	}
-	if r.Remover != nil {
-		rep.Means = r.Remover.Means()
-	}
+	p.scan(ctx)
 	if !opt.DryRun {
-		if len(d.Plan.Undo)+len(d.Plan.Remove)+len(d.Plan.Moves) > 0 {
-			progress.From(ctx).Begin("removing", "entry", 0)
-		}
-		r.endCutOff(ctx, &rep, cut)
-		if r.Remover != nil && !r.Rules.Observe && len(opt.Only) == 0 {
-			r.closeUnmounts(&rep)
-		}
-		r.carryOut(ctx, &rep, d.Plan)
-	}
-	r.runNeighbour(ctx, &rep, opt)
-	if !opt.DryRun {
-		r.writeQuiet(&rep)
-		r.remember(&rep, opt, was)
-		r.Meter.Look(rep.Look, rep.Pods, r.Clock.Now().Boot-start.Boot)
-		r.publish(&rep, opt.Claims)
-	}
-	rep.Entries, rep.Stopped = policy.Listed(r.Ledger.Entries()), r.stopped()
-	rep.Unfinished = d.Unfinished(rep.Entries, r.Rules)
-	d.Memory = r.memory.Memory
-	rep.Next, rep.Pending = d.Next(rep.Outcomes, rep.Entries, r.Rules, r.Clock.Now())
-	if rep.undone { // a living pod may wait for it
-		rep.Next = min(rep.Next, failedAgain)
-	}
-	if rep.CNI != nil {
-		if in, pending := rep.CNI.Due(); pending {
-			rep.Next, rep.Pending = min(rep.Next, in), true
+		p.release()
+		p.write(conflicts(p.decided.Plan.Conflicts, p.node, p.Clock.Now())...)
+		if p.restore(ctx, p.decided.Plan.Restores, p.decided.Plan.Breaker) {
+			p.move(ctx)
+			p.clean(ctx)
 		}
 	}
-	return rep, nil
+	p.sweepCNI(ctx)
+	return p.end(), nil
 }
 
-// beginPhase records what the pass does now, for the log of slow passes and for the progress line.
-func (r *Reaper) beginPhase(ctx context.Context, what, unit string) {
-	r.doing.Store(what)
-	progress.From(ctx).Begin(what, unit, 0)
+func (l *Loop) begin(opt Options) *pass {
+	p := &pass{Loop: l, opt: opt, began: l.Clock.Now()}
+	p.checkQuarantine()
+	return p
 }
 
-// keepUnmovable keeps the pods that would be moved if a pass could move none, as far as that shows without a try.
-func (r *Reaper) keepUnmovable(pods []policy.Judged) {
-	if r.Remover == nil {
+// checkQuarantine notes why nothing can be moved to the quarantine, and logs each change.
+func (p *pass) checkQuarantine() {
+	was := p.unmovable
+	p.unmovable = ""
+	if err := p.Disk.Movable(); err != nil {
+		p.unmovable = err.Error()
+		p.problems = append(p.problems, "cannot use the quarantine: "+p.unmovable)
+		if p.unmovable != was {
+			p.Log.Error("cannot use the quarantine; nothing is moved", slog.Any("error", err))
+		}
+	}
+}
+
+// pass is one pass under way.
+type pass struct {
+	*Loop
+	opt      Options
+	began    judge.Instant
+	snapshot judge.Snapshot
+	decided  judge.Decided
+	events   []judge.Event
+	problems []string
+	cleaned  []parsers.PodUID // confirmed dead in this pass
+	now      bool             // a clean gave way
+}
+
+// scan reads the node and decides.
+func (p *pass) scan(ctx context.Context) {
+	p.snapshot = p.Scanner.Scan(ctx, p.opt.Only, entryUIDs(p.Ledger.Entries()))
+	p.node = p.snapshot.Node
+	p.decided = decide(ctx, p.input(p.snapshot))
+	if len(p.opt.Only) == 0 {
+		p.holds = p.decided.Holds
+		p.logs.forget(p.snapshot.At)
 		return
 	}
-	_, _, err := r.findQuarantine()
-	if err == nil {
-		err = r.Remover.Movable()
+	if p.holds == nil {
+		p.holds = map[parsers.PodUID]judge.Hold{}
 	}
-	if err == nil {
-		return
-	}
-	for p := range policy.At(pods, policy.InPlace) {
-		if p.Decision != policy.Keep || len(p.Verdict.Leaves) > 0 || policy.OnlyFor(p.Why, policy.ReasonObserve) {
-			p.Refuse([]policy.Why{{Reason: policy.ReasonCannotMove, Detail: err.Error()}})
-		}
+	maps.Copy(p.holds, p.decided.Holds)
+}
+
+// decide judges, in a span of its own.
+func decide(ctx context.Context, in judge.Input) judge.Decided {
+	_, end := span.Start(ctx, "judge")
+	defer end(nil)
+	return judge.Decide(in)
+}
+
+// input is what the snapshot is judged with.
+func (p *pass) input(s judge.Snapshot) judge.Input {
+	return judge.Input{
+		Snapshot: s, Entries: p.Ledger.Entries(), Holds: p.holds, Logs: p.logs.last, Restored: p.Ledger.Restored(),
+		Refused: p.refused, Settings: p.Settings, Permit: p.permit(), Now: p.Clock.Now(),
 	}
 }
 
-// Misplaced records that the quarantine cannot be read, or is not the right one.
-func (rep *Report) Misplaced(err error) {
+// permit asks the gate. It is asked again before each batch, since the batch before may have opened the breaker.
+func (p *pass) permit() judge.Permit {
+	_, open := p.Ledger.Breaker()
+	return judge.Standing{
+		Node: p.node, Breaker: open, Stuck: p.Stuck(), Unmovable: p.unmovable,
+		Observe: p.Settings.Observe && !p.opt.Order, DryRun: p.opt.DryRun,
+	}.Gate()
+}
+
+// write appends events to the ledger. It returns false if they are not on disk: then nothing may be changed.
+func (p *pass) write(events ...judge.Event) bool {
+	if len(events) == 0 {
+		return true
+	}
+	written, err := p.Ledger.Append(events...)
 	if err != nil {
-		rep.Quarantine = err
-		rep.Look.Errors = append(rep.Look.Errors, err.Error())
+		p.fail("cannot write to the ledger", err)
+		return false
 	}
+	for _, e := range written {
+		p.Meter.Event(e)
+	}
+	p.events = append(p.events, written...)
+	return true
 }
 
-// enter locks the ledger and checks the quarantine.
-func (r *Reaper) enter(ctx context.Context) (leave func(), err error) {
-	leave, err = r.Ledger.Enter(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if err := r.checkQuarantine(); err != nil {
-		leave()
-		return nil, err
-	}
-	return leave, nil
+func (p *pass) fail(what string, err error) {
+	p.problems = append(p.problems, what+": "+err.Error())
+	p.Log.Error("a step of the pass failed", slog.String("what", what), slog.Any("error", err))
 }
 
-// runNeighbour gives the neighbour its turn if it is due, or if a pod was just removed.
-func (r *Reaper) runNeighbour(ctx context.Context, rep *Report, opt Options) {
-	if r.CNI == nil || !opt.CNI && !decide.Stripped(rep.Outcomes) {
+// restore moves living pods back: the intents and the breaker are written first, together. It returns false if they could not
+// be written: then nothing else may be changed either.
+func (p *pass) restore(ctx context.Context, moves, breaker []judge.Move) bool {
+	permit := p.permit()
+	if len(moves) == 0 || !permit.MayRestore() {
+		return true
+	}
+	now := p.Clock.Now()
+	events := intents(moves, p.node, now)
+	if _, open := p.Ledger.Breaker(); !open && len(breaker) > 0 {
+		events = append([]judge.Event{breakerEvent(breaker[0], p.node, now)}, events...)
+	}
+	if !p.write(events...) {
+		return false
+	}
+	p.write(results(p.Disk.Execute(ctx, permit, moves), p.node, p.Clock.Now())...)
+	p.now = true // the next scan shows where the pods are
+	return true
+}
+
+// move moves the pods that are planned to quarantine, in batches: intent, recheck, rename, recheck, result.
+func (p *pass) move(ctx context.Context) {
+	moves := p.decided.Plan.Moves
+	if p.opt.NoMoves {
 		return
 	}
-	r.beginPhase(ctx, "sweeping the files of CNI", "file")
-	rep.CNI = r.CNI.Turn(ctx, Turn{
-		Rules: r.Rules, Only: opt.Only, DryRun: opt.DryRun, Node: rep.Look.Node, Stopped: r.stopped(), Memory: r.memory.CNI,
+	for len(moves) > 0 && ctx.Err() == nil {
+		batch := moves[:min(mostMoves, len(moves))]
+		moves = moves[len(batch):]
+		if !p.moveBatch(ctx, batch) {
+			return
+		}
+	}
+}
+
+// moveBatch returns false if no more pods may be moved in this pass.
+func (p *pass) moveBatch(ctx context.Context, batch []judge.Move) bool {
+	now := p.Clock.Now()
+	for i := range batch {
+		batch[i].Entry = entryName(batch[i].UID, now, p.Ledger.Entries())
+	}
+	if !p.write(intents(batch, p.node, now)...) {
+		return false
+	}
+	still, withdrawn := p.recheck(ctx, batch)
+	p.write(results(withdrawn, p.node, p.Clock.Now())...)
+	permit := p.permit()
+	if len(still) == 0 || !permit.MayRemove() {
+		return p.write(results(refuse(still, "the gate was shut"), p.node, p.Clock.Now())...) && permit.MayRemove()
+	}
+	outcomes := p.Disk.Execute(ctx, permit, still)
+	p.noteRefused(outcomes)
+	// The results are written first, so that whatever happens now, the pods are judged as quarantined ones. The second
+	// question is asked also if the daemon has to stop: a living pod would stay in quarantine until the next start.
+	written := p.write(results(outcomes, p.node, p.Clock.Now())...)
+	return p.recheckMoved(ctx, outcomes) && written
+}
+
+// forgetRefused is how long after its last try a refused move is forgotten: longer than the longest time between two.
+const forgetRefused = 24 * time.Hour
+
+// noteRefused remembers the moves that the disk refused, and forgets those of long ago.
+func (p *pass) noteRefused(outcomes []judge.Outcome) {
+	now := p.Clock.Now()
+	maps.DeleteFunc(p.refused, func(_ parsers.PodUID, r judge.Refusal) bool { return now.Age(r.At) > forgetRefused })
+	for _, o := range outcomes {
+		if (o.Result == judge.Refused || o.Result == judge.Failed) && !o.Stopped {
+			if p.refused == nil {
+				p.refused = map[parsers.PodUID]judge.Refusal{}
+			}
+			p.refused[o.Move.UID] = judge.Refusal{At: now, Err: o.Err, Times: p.refused[o.Move.UID].Times + 1}
+		}
+	}
+}
+
+// recheck judges the pods again on a fresh scan, right before the rename. It returns those that are still dead, and the
+// outcomes of the others.
+func (p *pass) recheck(ctx context.Context, batch []judge.Move) (still []judge.Move, withdrawn []judge.Outcome) {
+	fresh := p.Scanner.Scan(ctx, uidsOf(batch), nil)
+	p.node = fresh.Node
+	in := p.input(fresh)
+	in.Entries = nil
+	planned := map[parsers.PodUID]judge.Move{}
+	d := decide(ctx, in)
+	maps.Copy(p.holds, d.Holds) // what this scan has seen counts, too: a pod that showed itself begins its hold again
+	for _, m := range d.Plan.Moves {
+		planned[m.UID] = m
+	}
+	for _, m := range batch {
+		if again, ok := planned[m.UID]; ok && again.ID == m.ID {
+			still = append(still, m)
+			continue
+		}
+		why := "it is no longer the directory that was judged"
+		for _, j := range d.Pods {
+			if j.UID == m.UID && len(j.Reasons) > 0 {
+				m.Reasons, why = j.Reasons, string(j.Reasons[0].Reason)+": "+j.Reasons[0].Detail
+			}
+		}
+		withdrawn = append(withdrawn, judge.Outcome{Move: m, Result: judge.Refused, Err: why})
+	}
+	return still, withdrawn
+}
+
+// recheckMoved asks right after the move whether a pod is alive, and restores it at once. It returns false if one was.
+func (p *pass) recheckMoved(ctx context.Context, outcomes []judge.Outcome) bool {
+	var moved []parsers.PodUID
+	for _, o := range outcomes {
+		if o.Result == judge.Done {
+			moved = append(moved, o.Move.UID)
+			delete(p.holds, o.Move.UID) // if it is restored, nothing of what was seen before counts
+		}
+	}
+	if len(moved) == 0 {
+		return true
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recheckTime)
+	defer cancel()
+	fresh := p.Scanner.Scan(ctx, moved, moved)
+	p.node = fresh.Node
+	p.snapshot = p.snapshot.With(fresh)
+	in := p.input(fresh)
+	plan := decide(ctx, in).Plan
+	p.write(conflicts(plan.Conflicts, p.node, p.Clock.Now())...)
+	p.restore(ctx, plan.Restores, plan.Breaker)
+	return len(plan.Restores)+len(plan.Conflicts) == 0
+}
+
+// clean removes what is due in quarantine, and gives way after a second: a living pod waits for the next scan. Everything
+// about the entry was judged by the scan of this pass.
+func (p *pass) clean(ctx context.Context) {
+	slice := max(p.slice, cleanSlice)
+	if next := p.decided.Plan.Next; next > 0 {
+		slice = min(slice, max(next, afterReport))
+	}
+	until := p.Clock.Now().Boot + slice
+	for i, m := range p.decided.Plan.Cleans {
+		permit := p.permit()
+		left := until - p.Clock.Now().Boot
+		if !permit.MayRemove() || ctx.Err() != nil {
+			return
+		}
+		if left <= 0 {
+			p.now = true
+			return
+		}
+		if !p.write(intents([]judge.Move{m}, p.node, p.Clock.Now())...) {
+			return
+		}
+		bounded, cancel := context.WithTimeout(ctx, left)
+		outcomes := p.Disk.Execute(bounded, permit, []judge.Move{m})
+		cancel()
+		for _, o := range outcomes {
+			p.now = p.now || o.Stopped
+			if p.slice = cleanSlice; o.Stopped && i == 0 && len(o.Taken) == 0 {
+				p.slice = min(2*slice, mostSlice) // reading alone takes longer than the slice
+			}
+			if !o.Stopped && (o.Result == judge.Done || o.Result == judge.Partly) {
+				p.cleaned = append(p.cleaned, o.Move.UID)
+			}
+		}
+		p.write(results(outcomes, p.node, p.Clock.Now())...)
+	}
+}
+
+// cniEvery is the time between two CNI sweeps if nothing asks for one.
+const cniEvery = time.Hour
+
+// sweepCNI sweeps CNI's files at the first pass with a complete answer, after each confirmed pod, hourly, and by an operator's order.
+func (p *pass) sweepCNI(ctx context.Context) {
+	now := p.Clock.Now().Boot
+	if p.CNI == nil || !p.opt.DryRun && !p.opt.Order && len(p.cleaned) == 0 && p.cni > now {
+		return
+	}
+	ctx, end := span.Start(ctx, "cni")
+	defer end(nil)
+	p.last.CNI = p.CNI.Sweep(ctx, p.permit(), p.snapshot, p.cleaned, p.write)
+	p.problems = append(p.problems, p.last.CNI.Problems...)
+	switch {
+	case p.opt.DryRun:
+	case p.last.CNI.Complete:
+		p.cni, p.cniRetry = now+cniEvery, 0
+	default: // after a boot the kubelet may run before its runtime
+		p.cniRetry = min(max(2*p.cniRetry, whileWaiting), cniEvery)
+		p.cni = now + p.cniRetry
+	}
+}
+
+// next returns after how long time alone may change something.
+func (p *pass) next() time.Duration {
+	next := p.decided.Plan.Next
+	if p.CNI == nil || p.opt.DryRun {
+		return next
+	}
+	sweep := max(p.cni-p.Clock.Now().Boot, 1)
+	if next == 0 {
+		return sweep
+	}
+	return min(next, sweep)
+}
+
+// end returns the status, and tells the journal and the metrics.
+func (p *pass) end() Status {
+	in := p.input(p.snapshot)
+	if len(p.events) > 0 { // with what was done
+		p.decided = judge.Decide(in)
+	}
+	if !p.opt.DryRun && !p.opt.Order {
+		p.tell()
+	}
+	if p.LogProblems != nil {
+		p.problems = append(p.problems, p.LogProblems()...)
+	}
+	s := Status{
+		At: p.began, Mode: p.mode(), Node: p.node, Events: p.events, CNI: p.last.CNI,
+		Problems: append(p.problems, p.snapshot.Problems...), Now: p.now, Operator: p.unmovable != "",
+	}
+	if why, stopped := in.Permit.Stopped(); stopped && why.Reason != judge.DryRun {
+		s.Stopped = &why
+	}
+	if e, open := p.Ledger.Breaker(); open {
+		s.Breaker = &e
+	}
+	s.Pods, s.Quarantine, s.Next = p.podStatus(), p.decided.Entries, p.next()
+	s.fill()
+	if !p.opt.DryRun {
+		p.record()
+		p.Meter.Status(s, p.Clock.Now().Boot-p.began.Boot)
+		p.last = s
+	}
+	return s
+}
+
+func (p *pass) mode() string {
+	switch {
+	case p.opt.DryRun:
+		return "dry-run"
+	case p.Settings.Observe && !p.opt.Order:
+		return "observe"
+	}
+	return "enforce"
+}
+
+func (p *pass) podStatus() []PodStatus {
+	pods := make([]PodStatus, 0, len(p.decided.Pods))
+	for _, j := range p.decided.Pods {
+		pods = append(pods, p.logs.status(j, p.node, p.Clock.Now()))
+	}
+	return pods
+}
+
+// record writes to the journal what it has not got yet.
+func (l *Loop) record() {
+	for {
+		events := l.Ledger.Unsent()
+		if len(events) == 0 {
+			return
+		}
+		for _, e := range events {
+			if err := l.Recorder.Record(e); err != nil {
+				l.Log.Warn("cannot write to the journal; trying again at the next pass", slog.Any("error", err))
+				return
+			}
+			if err := l.Ledger.Sent(e.Seq); err != nil {
+				l.Log.Warn("cannot note what the journal has", slog.Any("error", err))
+				return
+			}
+		}
+	}
+}
+
+// recover closes the intents that have no result, by where the directory is. Cleans and purges of what is still there go on
+// after the scan.
+func (p *pass) recover() {
+	for name, e := range p.Ledger.Entries() {
+		removes := e.Phase == judge.Cleaning || e.Phase == judge.Purging
+		if !removes && e.Phase != judge.Moving && e.Phase != judge.Restoring {
+			continue
+		}
+		inPods, inQuarantine, err := p.Disk.Where(e.UID, name)
+		if err != nil {
+			p.fail("cannot find out what became of "+name, err)
+			continue
+		}
+		if removes && inQuarantine != (judge.FileID{}) {
+			continue
+		}
+		r := recovered(name, e, inPods, inQuarantine, p.Clock.Now())
+		if r.Kind == judge.EventRestored && r.Other == "" { // an exchange may have given the pod's other directory a name already
+			if _, other, err := p.Disk.Where(e.UID, name+judge.OtherSuffix); err == nil && other != (judge.FileID{}) {
+				r.Other, r.OtherID = name+judge.OtherSuffix, other
+			}
+		}
+		p.write(r)
+	}
+}
+
+// lift ends an operator's restore: the sweep names the pod.
+func (p *pass) lift() {
+	restored := p.Ledger.Restored()
+	for _, uid := range p.opt.Lift {
+		if r, ok := restored[uid]; ok && r.Operator {
+			p.write(judge.Event{Kind: judge.EventReleased, At: p.Clock.Now(), UID: uid})
+		}
+	}
+}
+
+// release lets the pods be judged again that an operator restored and the kubelet does not report any more. Where a kept pod
+// is reported, no kubelet runs or its log cannot be read, silence about a pod shows nothing.
+func (p *pass) release() {
+	kept := slices.ContainsFunc(p.decided.Pods, func(j judge.Judged) bool {
+		return (j.Decision == judge.Keep || j.Decision == judge.IsAlive) && j.Facts[judge.Reported].Truth == judge.Yes
 	})
-	r.memory.CNI = rep.CNI.Memory()
-	rep.Look.Errors = append(rep.Look.Errors, rep.CNI.Problems()...)
-}
-
-// remember saves the memory for the next pass, if it differs from what it was.
-func (r *Reaper) remember(rep *Report, opt Options, was decide.Memory) {
-	now := &r.memory.Memory
-	if r.Store != nil && !maps.Equal(now.Messages.Pods, was.Messages.Pods) {
-		if err := r.Store.Save("quiet", now.Messages); err != nil {
-			r.Log.Error("cannot save how often the kubelet named each pod; after a restart the count begins again", slog.Any("error", err))
-		}
+	deaf := p.LogProblems != nil && len(p.LogProblems()) > 0
+	if now := p.Clock.Now(); kept || deaf || p.node.KubeletKnown.Truth != judge.Yes || p.listening == (judge.Instant{}) {
+		p.listening = now
 	}
-	changed := !maps.Equal(now.Holds, was.Holds) || !maps.Equal(now.Recorded, was.Recorded) ||
-		!maps.EqualFunc(now.Refused, was.Refused, decide.Refusal.Equal) || !maps.Equal(now.Names, was.Names) || !maps.Equal(now.Static, was.Static)
-	if r.Store == nil || (!changed && !r.unsaved && len(opt.Claims) == 0 && rep.CNI == nil) {
-		return
-	}
-	r.saveMemory()
-	if err := r.Store.Save("heard", now.Log); err != nil {
-		r.Log.Error("cannot save the kubelet's reports; after a restart those count that were last saved", slog.Any("error", err))
-	}
-}
-
-// saveMemory writes the memory down. What fails is tried again in the next pass.
-func (r *Reaper) saveMemory() {
-	err := r.Store.Save("holds", r.memory)
-	if r.unsaved = err != nil; r.unsaved {
-		r.Log.Error("cannot save what the look found; after a restart the holds are those that were last saved", slog.Any("error", err))
+	for _, uid := range judge.Silent(p.input(p.snapshot), p.listening) {
+		p.write(judge.Event{Kind: judge.EventReleased, At: p.Clock.Now(), UID: uid})
 	}
 }

@@ -2,163 +2,113 @@ package reaper
 
 import (
 	"context"
-	"fmt"
-	"slices"
 	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy/reported"
+	"github.com/orphan-reaper/orphan-reaper/reaper/judge"
 )
 
-// SweepOptions are the options of a sweep.
-type SweepOptions struct {
-	Options
-	// Read reads the kubelet's latest lines, before each pass: a report counts for 30 s.
-	Read func(ctx context.Context) []reported.Claim
-	// NoWait ends the sweep where it would have to wait for hold or confirm.
-	NoWait bool
-	// Progress is called before each wait with its length; it may be nil.
-	Progress func(rep Report, wait time.Duration)
-	// Sleep waits, or returns early with ctx's error.
-	Sleep func(ctx context.Context, d time.Duration) error
-}
+// quietFor is how long no report of a pod that can be removed has come when a sweep ends.
+const quietFor = 10 * time.Second
 
-// A kubelet reports one orphan at a time, and the next 2 s after the first is gone. So a sweep reads the log every
-// nextReport until lastReport after its start and after each pod that it moved.
-const (
-	nextReport = 2 * time.Second
-	lastReport = 10 * time.Second
-)
-
-// Sweep runs passes until time alone changes nothing and the kubelet reports no more pods that can go. It returns all that
-// the passes found and did.
-func (r *Reaper) Sweep(ctx context.Context, opt SweepOptions) (Report, error) {
-	var total Report
-	var cniAt time.Duration // when the neighbour's turn is due
-	lastAt := r.Clock.Now().Boot
+// Sweep is the daemon's loop for an operator: it runs passes until for ten seconds no report of a pod that can be removed has
+// come and no confirm runs, and returns all that they found and did. progress is called after each pass with the time to the
+// next one, and may be nil.
+func (d *Daemon) Sweep(ctx context.Context, opt Options, progress func(s Status, wait time.Duration)) (Status, error) {
+	opt.Order = true
+	d.Begin()
+	quiet := d.Clock.Now().Boot
+	var total Status
+	timer := time.NewTimer(0)
+	defer timer.Stop()
 	for {
-		opt.CNI = r.Clock.Now().Boot >= cniAt
-		if opt.Read != nil {
-			opt.Options.Claims = opt.Read(ctx)
-		}
-		rep, err := r.Pass(ctx, opt.Options)
-		if err != nil {
-			return total, err
-		}
-		if rep.CNI != nil {
-			in, _ := rep.CNI.Due()
-			cniAt = r.Clock.Now().Boot + in
-		}
-		total.merge(rep)
-		if slices.ContainsFunc(rep.Outcomes, policy.Outcome.Moved) {
-			lastAt = r.Clock.Now().Boot
-		}
-		if r.Clock.Now().Boot-lastAt < lastReport && rep.hidden() {
-			rep.Next, rep.Pending = min(rep.Next, nextReport), true
-		}
-		if opt.DryRun || (!rep.Pending && rep.Next > 0) || (opt.NoWait && rep.Next > 0) || ctx.Err() != nil {
-			return total, ctx.Err()
-		}
-		if rep.Next == 0 {
+		d.drain()
+		now := d.Clock.Now().Boot
+		if d.schedule.due <= now {
+			s, err := d.sweepPass(ctx, &opt)
+			if err != nil {
+				return total, err
+			}
+			s.merge(total)
+			total = s
+			now = d.Clock.Now().Boot
+			if s.movesLater() || s.confirms() || s.Now {
+				quiet = now
+			}
+			if opt.DryRun || opt.NoMoves && !s.Now || ctx.Err() != nil || now-quiet >= quietFor {
+				return total, ctx.Err()
+			}
+			if progress != nil {
+				progress(s, d.schedule.due-now)
+			}
+			d.schedule.ask(quiet + quietFor)
 			continue
 		}
-		if opt.Progress != nil {
-			opt.Progress(rep, rep.Next)
-		}
-		if err := opt.Sleep(ctx, rep.Next); err != nil {
-			return total, err
+		timer.Reset(d.schedule.due - now)
+		select {
+		case <-ctx.Done():
+			return total, ctx.Err()
+		case line, ok := <-d.Lines:
+			d.take(line, ok)
+		case <-timer.C:
 		}
 	}
 }
 
-// hidden reports whether a pod only waits for the kubelet's report.
-func (rep *Report) hidden() bool {
-	for p := range policy.At(rep.Pods, policy.InPlace) {
-		if p.OnlyUnreported() {
+// sweepPass runs one pass of a sweep. An order is carried out once: what it lifts stays lifted.
+func (d *Daemon) sweepPass(ctx context.Context, opt *Options) (Status, error) {
+	s, err := d.turn(ctx, *opt)
+	opt.Lift = nil
+	return s, err
+}
+
+// movesLater reports whether a pod waits that the kubelet reports.
+func (s *Status) movesLater() bool {
+	for _, p := range s.Pods {
+		if p.Decision == judge.Wait && p.Facts[judge.Reported].Truth == judge.Yes {
 			return true
 		}
 	}
 	return false
 }
 
-// merge adds a later pass: newer verdicts win, outcomes add up, and a pod that an earlier pass moved or removed keeps its
-// last verdict in the pods directory.
-func (rep *Report) merge(later Report) {
-	outcomes := append(rep.Outcomes, later.Outcomes...)
-	moved := map[parsers.PodUID]bool{}
-	for i := range outcomes {
-		moved[outcomes[i].Action.UID] = true
-	}
-	there := make(map[parsers.PodUID]bool, len(later.Pods))
-	for p := range policy.At(later.Pods, policy.InPlace) {
-		there[p.UID] = true
-	}
-	gone := slices.DeleteFunc(rep.Pods, func(p policy.Judged) bool { return p.Stage != policy.InPlace || !moved[p.UID] || there[p.UID] })
-	for i := range gone {
-		there[gone[i].UID] = true
-	}
-	pods := make([]policy.Judged, 0, len(gone)+len(later.Pods))
-	for i := range later.Pods {
-		p := &later.Pods[i]
-		for len(gone) > 0 && (p.Stage != policy.InPlace || gone[0].Name < p.Name) {
-			pods, gone = append(pods, gone[0]), gone[1:]
-		}
-		if p.Stage == policy.InQuarantine && moved[p.UID] && there[p.UID] {
-			continue // the report has it already, with the evidence of its removal
-		}
-		pods = append(pods, *p)
-	}
-	pods = append(pods, gone...)
-	for i := range outcomes {
-		if there[outcomes[i].Action.UID] {
-			outcomes[i].Action.Evidence = nil // pods has it
+// confirms reports whether an entry waits for the end of confirm.
+func (s *Status) confirms() bool {
+	for _, e := range s.Quarantine {
+		if e.Phase == judge.Quarantined && e.Decision == judge.Wait {
+			return true
 		}
 	}
-	if later.CNI == nil {
-		later.CNI = rep.CNI
-	} else if rep.CNI != nil {
-		later.CNI = later.CNI.After(rep.CNI)
-	}
-	errors := append(rep.Look.Errors, later.Look.Errors...)
-	slices.Sort(errors)
-	*rep = later
-	rep.Pods, rep.Outcomes, rep.Look.Errors = pods, outcomes, slices.Compact(errors)
+	return false
 }
 
-// Summary returns the line that systemctl status shows.
-func (rep *Report) Summary(rules policy.Rules) string {
-	var dirs, keep, wait, strays int
-	for p := range policy.At(rep.Pods, policy.InPlace) {
-		switch {
-		case p.UID == "":
-			strays++
-			continue
-		case p.Living():
-		case p.Decision == policy.Keep:
-			keep++
-		default:
-			wait++
-		}
-		dirs++
+// Once scans and judges once and changes nothing: scan, explain, doctor. After the scan listen reads the log of the node with
+// Recall, which takes some seconds; it gets the status so far.
+func (d *Daemon) Once(ctx context.Context, opt Options, listen func(Status)) Status {
+	opt.DryRun = true
+	p := d.begin(opt)
+	p.scan(ctx)
+	listen(p.end())
+	p.decided = judge.Decide(p.input(p.snapshot))
+	p.sweepCNI(ctx)
+	return p.end()
+}
+
+// Recall reads a line that may be minutes old: then it releases nothing, by its time, and is for words and counts. It returns
+// when the line was written if it is a report that counts now.
+func (d *Daemon) Recall(line parsers.Line) (written time.Time, counts bool) {
+	r, ok := d.Parse(line)
+	if !ok {
+		return written, false
 	}
-	mode := "enforce"
-	if rules.Observe {
-		mode = "observe"
+	now := d.Clock.Now()
+	l := judge.Logged{Report: r, At: now}
+	counts = judge.Credible(l, d.node, now) == ""
+	// What is too old, or came in one burst with a line that quotes, releases nothing and has words.
+	whole := l
+	whole.Whole = true
+	if judge.ByKubelet(l, d.node) == "" || judge.ByKubelet(whole, d.node) == "" && judge.ByKubelet(d.logs.last[l.UID].Removal, d.node) != "" {
+		d.logs.add(l, d.node, now)
 	}
-	count := func(n int, one, many string) string {
-		if n == 1 {
-			return "1 " + one
-		}
-		return fmt.Sprintf("%d %s", n, many)
-	}
-	text := fmt.Sprintf("mode %s: %s, %s, %d kept; %d in quarantine", mode, count(dirs, "pod directory", "pod directories"),
-		count(wait, "orphan waits", "orphans wait"), keep, len(rep.Entries))
-	if rep.Stopped {
-		text = "stopped, since a quarantined pod turned out to be alive (orphan-reaper quarantine resume); " + text
-	}
-	if strays > 0 {
-		text += "; " + count(strays, "name is no pod UID", "names are no pod UID")
-	}
-	return text
+	return l.Written(), counts
 }

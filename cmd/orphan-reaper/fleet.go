@@ -2,185 +2,166 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"io"
+	"os"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/api/resource"
 
-	"github.com/orphan-reaper/orphan-reaper/cmd/internal/app"
-	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
-	"github.com/orphan-reaper/orphan-reaper/cmd/internal/ui"
-	"github.com/orphan-reaper/orphan-reaper/reaper/fleet/report"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
-	"github.com/orphan-reaper/orphan-reaper/reaper/progress"
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/show"
+	"github.com/orphan-reaper/orphan-reaper/reaper/fleet"
 )
 
-const fleetHelp = `Name the nodes by the addresses on which their daemons answer
-(--web-listen-address): http://HOST:PORT, https://HOST:PORT, or NODE=ADDRESS.
-Give the addresses as arguments, or in a file with one address on each line.
---service finds the daemons of a cluster.
+const fleetHelp = `Name the daemons by their Service (--service NAMESPACE/NAME), or by the
+addresses on which they answer (web_listen_address): https://HOST:PORT. They
+answer only to a user and password of their web_config_file.
 
 If a node does not answer, the command names it, and the exit code is 3.`
 
-func newFleetCommand(a *cli) *cobra.Command {
-	group := newGroup("fleet", "Ask the daemons of many nodes at once",
-		"Ask the daemons of many nodes what orphans they have, or have them look now. You\ncannot remove, restore or resume anything from here.\n\n"+fleetHelp)
-	group.AddCommand(a.withProgress(newFleetListCommand(a)), a.withProgress(newFleetSweepCommand(a)))
-	return group
+// fleetFlags are the flags of the fleet commands.
+type fleetFlags struct {
+	service, kubeconfig, ca, user, passwordFile string
+	parallel                                    int
+	timeout                                     time.Duration
 }
 
-func fleetFlags(cmd *cobra.Command, o *app.FleetOptions) {
+func newFleetCommand(a *app) *cobra.Command {
+	return newGroup("fleet", "Ask the daemons of many nodes", newFleetListCommand(a), newFleetSweepCommand(a))
+}
+
+func newFleetListCommand(a *app) *cobra.Command {
+	var o fleetFlags
+	cmd := &cobra.Command{
+		Use: "list [URL...]", Short: "Show the orphans of many nodes: sums, then the worst nodes",
+		Long: "Ask each daemon for its last scan. Show the sums of all nodes, then the worst\nnodes.\n\n" + fleetHelp,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			client, targets, err := o.open(cmd.Context(), args)
+			if err != nil {
+				return err
+			}
+			f := client.List(cmd.Context(), targets)
+			if err := cmd.Context().Err(); err != nil {
+				return err
+			}
+			if err := a.print(f, func(w io.Writer) error { return show.FleetList(w, f) }); err != nil {
+				return err
+			}
+			return needs(f.Operator)
+		},
+	}
+	o.add(cmd)
+	a.addOutput(cmd)
+	return cmd
+}
+
+func newFleetSweepCommand(a *app) *cobra.Command {
+	var o fleetFlags
+	var wait time.Duration
+	cmd := &cobra.Command{
+		Use: "sweep [URL...]", Short: "Have the daemons of many nodes scan now",
+		Long: `Ask each daemon to scan now. It then does what its settings and the facts allow,
+as it does by itself: no hold becomes shorter. The exit code is 3 if a circuit
+breaker is open. A node that observes is no failure.
+
+` + fleetHelp,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			client, targets, err := o.open(cmd.Context(), args)
+			if err != nil {
+				return err
+			}
+			f := client.Sweep(cmd.Context(), targets, wait)
+			if err := cmd.Context().Err(); err != nil {
+				return err
+			}
+			if err := a.print(f, func(w io.Writer) error { return show.FleetSweep(w, f, wait > 0) }); err != nil {
+				return err
+			}
+			return needs(f.Operator)
+		},
+	}
+	o.add(cmd)
+	cmd.Flags().DurationVar(&wait, "wait", 0, "wait until each scan has ended, for 10 minutes or `DURATION` (--wait=30m)")
+	cmd.Flags().Lookup("wait").NoOptDefVal = "10m"
+	a.addOutput(cmd)
+	return cmd
+}
+
+func (o *fleetFlags) add(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.SortFlags = false
-	f.StringVar(&o.From, "from", "", "a `FILE` with one address on each line; - is stdin")
-	f.IntVar(&o.Parallel, "parallel", 100, "ask this many nodes at once")
-	f.DurationVar(&o.Patience, "timeout", 5*time.Second, "how long each node has to answer")
-	f.StringVar(&o.Service, "service", "", "`NAMESPACE/NAME` of the daemons' Service; --ca-file or --tls-server-name make it ask by https")
-	f.StringVar(&o.Kubeconfig, "kubeconfig", "", "a `FILE` that names the API server (default: $KUBECONFIG, ~/.kube/config, the pod's service account)")
-	f.StringVar(&o.Context, "context", "", "the `NAME` of a context in the kubeconfig (default: its current one)")
-	f.StringVar(&o.CAFile, "ca-file", "", "the authority's certificates, in PEM (default: the system's)")
-	f.StringVar(&o.ServerName, "tls-server-name", "", "the `NAME` in the certificates of all nodes (default: each node's address)")
-	f.StringVar(&o.User, "user", "", "the user `NAME` for nodes that ask for one; only with https://")
-	f.StringVar(&o.PasswordFile, "password-file", "", "a `FILE` whose first line is the password")
+	f.StringVar(&o.service, "service", "", "`NAMESPACE/NAME` of the daemons' Service; their certificates are for NAME.NAMESPACE.svc")
+	f.StringVar(&o.kubeconfig, "kubeconfig", "", "a `FILE` that names the API server (default: $KUBECONFIG, ~/.kube/config, the pod's service account)")
+	f.StringVar(&o.ca, "ca", "", "a `FILE` with the authorities of the daemons' certificates, in PEM (default: the system's)")
+	f.StringVar(&o.user, "user", "", "the user `NAME`")
+	f.StringVar(&o.passwordFile, "password-file", "", "a `FILE` whose first line is the password")
+	f.IntVar(&o.parallel, "parallel", 100, "ask this many nodes at once")
+	f.DurationVar(&o.timeout, "timeout", 5*time.Second, "how long a node has to answer")
 }
 
-func newFleetListCommand(a *cli) *cobra.Command {
-	var o app.FleetOptions
-	var which ui.FleetScope
-	var least string
-	cmd := &cobra.Command{
-		Use: "list [ADDRESS...]", Short: "Show the orphans of many nodes, and what needs you",
-		Long: `Show the orphans of many nodes: sums by reason, driver and age first, then the
-20 worst nodes, the pods that need you, and the nodes that do not answer.
-
-` + fleetHelp,
-		Example: "  orphan-reaper fleet list http://10.0.0.1:9477 http://10.0.0.2:9477\n" +
-			"  orphan-reaper fleet list --from nodes.txt --reason mounted --sort bytes\n" +
-			"  orphan-reaper fleet list --from nodes.txt -o json | jq '.pods[].uid'",
-		Annotations: annotations(noSettings),
-		RunE: func(cmd *cobra.Command, args []string) (err error) {
-			if which.All && which.NeedsPerson {
-				return exit.Usagef("", "--all and --needs-person exclude each other")
-			}
-			if which.Top < 0 {
-				return exit.Usagef("0 shows all", "--top %d is negative", which.Top)
-			}
-			if which.MinBytes, err = bytesOf(least); err != nil {
-				return err
-			}
-			shown, err := a.fleetList(cmd.Context(), o, args, which)
-			if err != nil {
-				return err
-			}
-			shown.Sort()
-			if err := a.write(shown, func(p *ui.Printer) { p.FleetList(shown) }); err != nil {
-				return err
-			}
-			return exit.Attention(shown.NeedsPerson())
-		},
+// open returns a client, and the daemons to ask.
+func (o *fleetFlags) open(ctx context.Context, args []string) (*fleet.Client, []fleet.Target, error) {
+	switch {
+	case (o.service == "") == (len(args) == 0):
+		return nil, nil, usagef("fleet list --service NAMESPACE/NAME, or fleet list https://HOST:PORT", "name the daemons by --service or by URLs, and not by both")
+	case o.user == "" || o.passwordFile == "":
+		return nil, nil, usagef("--user NAME --password-file FILE", "a daemon answers only to a user with a password")
+	case o.parallel < 1 || o.timeout <= 0:
+		return nil, nil, usagef("--parallel 100 --timeout 5s", "--parallel and --timeout must be more than 0")
 	}
-	fleetFlags(cmd, &o)
-	f := cmd.Flags()
-	reasons := make([]string, 0, len(policy.Reasons()))
-	for _, r := range policy.Reasons() {
-		reasons = append(reasons, string(r))
-	}
-	f.Var(&choiceValue{&which.Reason, reasons, "REASON"}, "reason", "only nodes and pods with this REASON, such as mounted")
-	f.StringVar(&which.Driver, "driver", "", "only nodes and pods with a volume of this `DRIVER`")
-	f.StringVarP(&which.Namespace, "namespace", "n", "", "only pods of this `NAMESPACE`, and their nodes")
-	f.StringVar(&least, "min-bytes", "0", "only nodes on which at least this `SIZE` lies, such as 10Gi")
-	which.Sort = ui.FleetOrders[0]
-	f.Var(&choiceValue{&which.Sort, ui.FleetOrders, "ORDER"}, "sort", "the order of nodes: "+strings.Join(ui.FleetOrders, ", "))
-	f.IntVar(&which.Top, "top", 20, "show the first `N` nodes; 0 shows all")
-	f.BoolVar(&which.All, "all", false, "show every node and every pod, and not only those that need you")
-	f.BoolVar(&which.NeedsPerson, "needs-person", false, "show only the nodes that need you")
-	return cmd
-}
-
-// bytesOf reads a size as Kubernetes writes it.
-func bytesOf(text string) (int64, error) {
-	q, err := resource.ParseQuantity(text)
-	if err != nil || q.Sign() < 0 {
-		return 0, exit.Usagef("write one such as 500M or 10Gi", "--min-bytes %q is no size", text)
-	}
-	return q.Value(), nil
-}
-
-// fleetList asks the named daemons.
-func (a *cli) fleetList(ctx context.Context, o app.FleetOptions, args []string, which ui.FleetScope) (*ui.FleetList, error) {
-	o.Targets, o.Stdin, o.Env = args, a.stdin, a.env
-	fleet, err := app.OpenFleet(ctx, o)
+	password, err := os.ReadFile(o.passwordFile)
 	if err != nil {
-		return nil, err
+		return nil, nil, fmt.Errorf("cannot read the password: %w", err)
 	}
-	shown := ui.NewFleetList(len(fleet.Targets), which)
-	work := progress.From(ctx)
-	defer work.End()
-	work.Begin("asking the nodes", "node", int64(len(fleet.Targets)))
-	fleet.List(ctx, fleet.Targets, func(at report.Target, r *report.Report, err error) {
-		shown.Add(at, r, err)
-		work.Add(1)
-	})
-	return shown, nil
+	line, _, _ := strings.Cut(string(password), "\n")
+	conf := &tls.Config{MinVersion: tls.VersionTLS12}
+	if o.ca != "" {
+		if conf.RootCAs, err = authorities(o.ca); err != nil {
+			return nil, nil, err
+		}
+	}
+	client := &fleet.Client{TLS: conf, User: o.user, Password: strings.TrimSuffix(line, "\r"), Parallel: o.parallel, Timeout: o.timeout}
+	if o.service == "" {
+		targets, err := parseTargets(args)
+		return client, targets, err
+	}
+	service, err := fleet.ParseService(o.service)
+	if err != nil {
+		return nil, nil, usagef("", "%w", err)
+	}
+	conf.ServerName = service.Host()
+	targets, err := fleet.Daemons(ctx, o.kubeconfig, service)
+	return client, targets, err
 }
 
-func newFleetSweepCommand(a *cli) *cobra.Command {
-	var o app.FleetOptions
-	var breakers string
-	var wait time.Duration
-	var dryRun bool
-	cmd := &cobra.Command{
-		Use: "sweep [ADDRESS...]", Short: "Have the daemons of many nodes look now",
-		Long: `Ask the daemon of each node to look now, in a random order. It then does what
-its settings and the facts allow, as it does by itself. No hold becomes shorter.
-
-With --wait the command waits until each look has ended, and shows what was
-moved, removed and kept. With --dry-run no node looks: it shows what the last
-looks found. If the breaker of a node is open, the exit code is 3.
-
-` + fleetHelp,
-		Example: "  orphan-reaper fleet sweep --from nodes.txt --dry-run\n" +
-			"  orphan-reaper fleet sweep --from nodes.txt --wait --max-breakers 1%\n" +
-			"  orphan-reaper fleet sweep --user sweeper --password-file pw --ca-file ca.pem \\\n    https://10.0.0.1:9477",
-		Annotations: annotations(noSettings),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			o.Targets, o.Stdin, o.Env = args, a.stdin, a.env
-			fleet, err := app.OpenFleet(cmd.Context(), o)
-			if err != nil {
-				return err
-			}
-			most, err := fleet.MostBreakers(breakers)
-			if err != nil {
-				return err
-			}
-			shown := ui.NewFleetSweep(len(fleet.Targets))
-			work := progress.From(cmd.Context())
-			work.Begin("asking the nodes", "node", int64(len(fleet.Targets)))
-			if dryRun {
-				fleet.List(cmd.Context(), fleet.Targets, func(at report.Target, r *report.Report, err error) {
-					shown.AddReport(at, r, err)
-					work.Add(1)
-				})
-			} else {
-				shown.Breakers = fleet.Sweep(cmd.Context(), fleet.Targets, most, wait, func(at report.Target, s *report.Swept, err error) {
-					shown.Add(at, s, err)
-					work.Add(1)
-				})
-			}
-			work.End()
-			shown.Sort()
-			if err := a.write(shown, func(p *ui.Printer) { p.FleetSweep(shown) }); err != nil {
-				return err
-			}
-			return exit.Attention(shown.NeedsPerson())
-		},
+// authorities reads certificates.
+func authorities(file string) (*x509.CertPool, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the authorities: %w", err)
 	}
-	fleetFlags(cmd, &o)
-	f := cmd.Flags()
-	f.StringVar(&breakers, "max-breakers", "2", "stop asking once the breaker is open on more nodes than this `NUMBER`, or share such as 1%")
-	f.BoolVar(&dryRun, "dry-run", false, "have no node look, and show what the last looks found")
-	f.DurationVar(&wait, "wait", 0, "wait until each look has ended, for 10 minutes or `DURATION` (--wait=30m)")
-	f.Lookup("wait").NoOptDefVal = "10m"
-	return cmd
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(text) {
+		return nil, failf("give a file with certificates in PEM", "%s has no certificate", file)
+	}
+	return pool, nil
+}
+
+// parseTargets parses addresses, each once.
+func parseTargets(args []string) ([]fleet.Target, error) {
+	var targets []fleet.Target
+	for _, text := range args {
+		t, err := fleet.ParseTarget(text)
+		if err != nil {
+			return nil, usagef("", "%w", err)
+		}
+		if !slices.Contains(targets, t) {
+			targets = append(targets, t)
+		}
+	}
+	return targets, nil
 }

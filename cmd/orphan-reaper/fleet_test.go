@@ -1,98 +1,86 @@
 package main
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
 	"encoding/json"
+	"encoding/pem"
 	"fmt"
-	"net/http"
-	"net/http/httptest"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
-	"github.com/orphan-reaper/orphan-reaper/cmd/internal/ui"
-	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
+	"golang.org/x/crypto/bcrypt"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/fleet"
 )
 
-// answering returns the addresses of two daemons and of one that answers nothing. The first has a pod that needs the
-// operator and one that does not, whose name controls a terminal; the second calls itself by another name.
-func answering(t *testing.T) []string {
+// ownLoopback returns an address of this machine that no other process uses.
+func ownLoopback() net.IP {
+	pid := os.Getpid()
+	return net.IPv4(127, byte(pid>>16)|0x80, byte(pid>>8), byte(pid))
+}
+
+// webConfig writes a web configuration for an address, with the password "right" of the user "op". tls.crt in the same
+// directory is the authority.
+func webConfig(t *testing.T, ip net.IP) (dir string) {
 	t.Helper()
-	const pod = `{"uid":"00000001-0000-4000-8000-00000000000%d","namespace":"shop","name":"d\u001b[2J\u202eb","verdict":"keep",` +
-		`"why":[{"reason":"restored"}],"needs_person":%t}`
-	var at []string
-	for i, text := range []string{
-		fmt.Sprintf(`{"node":"worker-1","mode":"enforce","counts":{"keep":2,"needs_person":1},"pods":[%s,%s]}`,
-			fmt.Sprintf(pod, 1, true), fmt.Sprintf(pod, 2, false)),
-		"",
-		`{"node":"else","mode":"enforce","counts":{"keep":1}}`,
-	} {
-		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.URL.Path != "/v1/orphans" || text == "" {
-				http.Error(w, "no look has ended yet", http.StatusServiceUnavailable)
-				return
-			}
-			testkit.Answer(text)(w, r)
-		}))
-		t.Cleanup(s.Close)
-		at = append(at, fmt.Sprintf("worker-%d=%s", i+1, s.URL))
+	dir = t.TempDir()
+	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	must(t, err)
+	tmpl := &x509.Certificate{
+		SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(24 * time.Hour), IsCA: true, BasicConstraintsValid: true, IPAddresses: []net.IP{ip},
 	}
-	return at
+	cert, err := x509.CreateCertificate(rand.Reader, tmpl, tmpl, k.Public(), k)
+	must(t, err)
+	key, err := x509.MarshalPKCS8PrivateKey(k)
+	must(t, err)
+	hash, err := bcrypt.GenerateFromPassword([]byte("right"), bcrypt.MinCost)
+	must(t, err)
+	for name, text := range map[string][]byte{
+		"tls.crt":  pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert}),
+		"tls.key":  pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key}),
+		"password": []byte("right\n"),
+		"web.yaml": fmt.Appendf(nil, "tls_server_config: {cert_file: tls.crt, key_file: tls.key}\nbasic_auth_users: {op: '%s'}\n", hash),
+	} {
+		must(t, os.WriteFile(filepath.Join(dir, name), text, 0o600))
+	}
+	return dir
 }
 
-// TestFleetList checks what is shown of the nodes that answer and of one that does not.
-func TestFleetList(t *testing.T) {
-	nodes := answering(t)
-	for args, c := range map[string]struct{ shown, hidden string }{
-		"":                   {"3 nodes asked, 2 answered.|worker-1|000000000001|NODES THAT ARE SILENT|worker-2|503 Service Unavailable|calls itself else", "000000000002"},
-		"--all":              {"000000000001|000000000002", "which are"},
-		"--needs-person":     {"worker-1 |000000000001|worker-2", "worker-3"},
-		"--top 1":            {"worker-1 |… and 1 more node", "worker-3"},
-		"--sort name":        {"worker-1 |worker-3 ", "000000000002"},
-		"-n shop":            {"worker-1 |000000000002", "worker-3"},
-		"-n other":           {"worker-2", "worker-1"},
-		"--reason mounted":   {"worker-2", "worker-1"},
-		"--min-bytes 1Ki":    {"worker-2", "worker-1"},
-		"--driver x -o json": {`"answered": 2`, "worker-1"},
-	} {
-		code, out, errs := call(t, append(append([]string{"fleet", "list"}, nodes...), strings.Fields(args)...)...)
-		if code != 3 || errs != "" || strings.Contains(out, c.hidden) || strings.ContainsAny(out, "\x1b\u202e") {
-			t.Errorf("%s: code %d, %s\n%s", args, code, errs, out)
+// TestFleet asks a daemon on a node for a scan, waits for it, and asks again after the daemon has ended.
+func TestFleet(t *testing.T) {
+	t.Parallel()
+	s := newShell(t, "a "+dead+" dead emptydir\n")
+	address := net.JoinHostPort(ownLoopback().String(), "9477")
+	dir := webConfig(t, ownLoopback())
+	stop := s.daemon("--log-level=debug --hold=1h --web-listen-address=" + address + " --web-config-file=" + dir + "/web.yaml")
+	s.waitLog("TLS is enabled")
+	flags := " -o json --user=op --password-file=" + dir + "/password --ca=" + dir + "/tls.crt https://" + address
+	ask := func(command string, want int) (f fleet.Fleet) {
+		t.Helper()
+		stdout, stderr, code := s.run(command + flags)
+		if err := json.Unmarshal([]byte(stdout), &f); err != nil || code != want || len(f.Nodes) != 1 {
+			t.Fatalf("%s: exit %d, want %d, %v\n%s%s", command, code, want, err, stdout, stderr)
 		}
-		for word := range strings.SplitSeq(c.shown, "|") {
-			if !strings.Contains(out, word) {
-				t.Errorf("%s does not print %q:\n%s", args, word, out)
-			}
-		}
+		return f
 	}
-	_, out, _ := call(t, append([]string{"fleet", "list", "-o", "json"}, nodes...)...)
-	var got struct {
-		ui.FleetList
-
-		Pods []struct{ Node string } `json:"pods"`
+	asked := ask("fleet sweep", 0).Nodes[0]
+	ended := ask("fleet sweep --wait", 0).Nodes[0]
+	if asked.Scan == 0 || ended.Pass < asked.Scan || !ended.Start.Equal(asked.Start) || ended.Mode != "observe" && ended.Mode != "enforce" {
+		t.Errorf("asked: %+v\nended: %+v", asked, ended)
 	}
-	if err := json.Unmarshal([]byte(out), &got); err != nil || got.Totals.Nodes != 3 || got.Totals.Keep != 3 ||
-		len(got.Pods) != 1 || got.Pods[0].Node != "worker-1" || len(got.Silent) != 1 || got.Silent[0].Node != "worker-2" {
-		t.Errorf("%v\n%s", err, out)
+	if n := ask("fleet list", 0).Sums; n.Wait+n.Keep != 1 {
+		t.Errorf("list: %+v", n)
 	}
-}
-
-// TestFleetListUsage checks the errors of wrong flags.
-func TestFleetListUsage(t *testing.T) {
-	for args, want := range map[string]string{
-		"": "no node is named", "--user a --password-file b": "no node is named", "--ca-file a": "no node is named",
-		"--top -1": "negative", "--min-bytes x": "is no size", "--sort x": "not one of worst", "--all --needs-person": "exclude",
-		"-o yaml": "not one of text",
-	} {
-		if code, _, printed := call(t, append([]string{"fleet", "list"}, strings.Fields(args)...)...); code != 2 || !strings.Contains(printed, want) {
-			t.Errorf("%s: %d %s", args, code, printed)
-		}
-	}
-}
-
-// TestFleetListCluster checks that a kubeconfig that cannot be used is refused with what to use instead.
-func TestFleetListCluster(t *testing.T) {
-	old := testkit.KubeconfigOf(t, "https://10.0.0.1", "", "auth-provider: {name: oidc}")
-	code, _, printed := call(t, "fleet", "list", "--service", "a/b", "--kubeconfig", old)
-	if code != 2 || !strings.Contains(printed, "hint: run it as a pod in the cluster, or use a kubeconfig with a token") {
-		t.Errorf("%d %s", code, printed)
+	stop()
+	if n := ask("fleet list", codeOperator).Nodes[0]; !strings.Contains(n.Error, "refused") {
+		t.Errorf("after the daemon has ended: %+v", n)
 	}
 }

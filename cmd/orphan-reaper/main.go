@@ -1,17 +1,12 @@
-// Command orphan-reaper removes the directories of orphaned pods from a Kubernetes node,
-// and reports what it removed, what it kept, and why.
+//go:build !generate
+
+// Command orphan-reaper removes what is left of dead pods on a Kubernetes node, after their kubelet has reported them, and
+// explains what it removed, what it kept, and why.
 //
-// Each command reads its flags and arguments, makes one call (cmd/internal/app) and shows one view (cmd/internal/ui). The
-// package opens nothing of the node and has no rules: those are in reaper/policy.
+// Each command has a file: its flags, one call, one print. node.go opens what reads and changes the node, sources.go finds the
+// kubelet's log, root.go prints every error. The rules are in reaper/judge, the screens in cmd/internal/show.
 package main
 
-import (
-	"os"
+import "os"
 
-	"github.com/orphan-reaper/orphan-reaper/cmd/internal/app"
-)
-
-func main() {
-	person := app.Person{LoginUID: "/proc/self/loginuid", SudoUser: os.Getenv("SUDO_USER")}
-	os.Exit(runAs(person, os.Args[1:], os.Stdin, os.Stdout, os.Stderr, os.Getenv))
-}
+func main() { os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }

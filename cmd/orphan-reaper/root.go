@@ -1,193 +1,218 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"os/signal"
 	"slices"
-	"strconv"
 	"strings"
+	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
-	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/show"
+	"github.com/orphan-reaper/orphan-reaper/reaper/audit"
+	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
+	"github.com/orphan-reaper/orphan-reaper/reaper/tracing"
 )
 
-// noSettings marks a command that reads no configuration. A flag of a setting is an error there.
-const noSettings = "no-settings"
+// The exit codes.
+const (
+	codeFailed   = 1
+	codeUsage    = 2 // wrong usage or configuration
+	codeOperator = 3 // done, and an operator is needed
+)
 
-// usesFlag names the one setting that such a command uses.
-const usesFlag = "uses-flag"
+// failure is an error with its exit code, and what to do about it. Without an error nothing is printed.
+type failure struct {
+	code int
+	err  error
+	hint string
+}
 
-const rootLong = `orphan-reaper removes the directories that dead pods left on a Kubernetes node.
-It acts only on pods that it has proved dead, and moves their directories to
-quarantine first. It records what it removed, what it kept, and why.`
-
-const rootExample = `  orphan-reaper doctor            why the kubelet complains, and what to do
-  orphan-reaper scan              what is on this node; changes nothing
-  orphan-reaper explain POD       why one pod is kept, and what to do
-  orphan-reaper run --mode observe`
-
-const exitCodes = `Exit codes:
-  0  done, and nothing needs you
-  1  failed
-  2  wrong usage or configuration
-  3  done, and something needs you`
-
-func newRootCommand(a *cli) *cobra.Command {
-	root := &cobra.Command{
-		Use: "orphan-reaper", Short: "Remove the directories of orphaned pods, safely",
-		Long: rootLong, Example: rootExample,
-		SilenceErrors: true, SilenceUsage: true, SuggestionsMinimumDistance: 2,
-		Args: noCommand, RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }, Version: version().Version,
-		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return a.preRun(cmd) },
+func (f *failure) Error() string {
+	if f.err == nil {
+		return fmt.Sprintf("exit code %d", f.code)
 	}
-	root.SetIn(a.stdin)
-	root.SetOut(a.stdout)
+	return f.err.Error()
+}
+
+func (f *failure) Unwrap() error { return f.err }
+
+// usagef returns an error in how the program was called.
+func usagef(hint, format string, args ...any) error {
+	return &failure{codeUsage, fmt.Errorf(format, args...), hint}
+}
+
+// failf returns a failure with a hint on what to do.
+func failf(hint, format string, args ...any) error {
+	return &failure{codeFailed, fmt.Errorf(format, args...), hint}
+}
+
+// needs returns the exit code 3 if an operator is needed.
+func needs(operator bool) error {
+	if !operator {
+		return nil
+	}
+	return &failure{code: codeOperator}
+}
+
+// app is one call of the program.
+type app struct {
+	in          io.Reader
+	out, stderr io.Writer
+	format      string // --output
+	began       bool   // a command has begun: an error before is one of usage
+}
+
+// patience is how long a command may take to end after a signal: a moved pod is asked about once more.
+const patience = 9 * time.Second
+
+// run runs the program and returns its exit code. A signal ends every command; a second one kills the program.
+func run(args []string, in io.Reader, out, stderr io.Writer) int {
+	// A reader that ends early (| head) must not kill us in the middle of a change: with a handler a write returns EPIPE.
+	pipes := make(chan os.Signal, 1)
+	signal.Notify(pipes, syscall.SIGPIPE)
+	defer signal.Stop(pipes)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	late := make(chan struct{})
+	context.AfterFunc(ctx, func() {
+		stop()
+		time.AfterFunc(patience, func() { close(late) })
+	})
+	a := &app{in: in, out: out, stderr: stderr}
+	log := audit.NewLog(stderr, slog.LevelWarn)
+	ctx, sent, err := tracing.Start(ctx, version(), log)
+	if err != nil {
+		log.Warn("nothing is traced", slog.Any("error", err))
+	}
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		defer cancel()
+		sent(ctx)
+	}()
+	root := newRoot(a)
+	root.SetArgs(args)
+	ended := make(chan error, 1)
+	go func() { ended <- root.ExecuteContext(ctx) }()
+	select {
+	case err := <-ended:
+		return a.exit(err)
+	case <-late: // something hangs in the kernel; a kill loses nothing
+		return a.exit(context.Canceled)
+	}
+}
+
+func newRoot(a *app) *cobra.Command {
+	root := &cobra.Command{
+		Use: "orphan-reaper", Short: "Remove the directories of orphaned pods, safely", Version: version(),
+		Long: `orphan-reaper removes the directories that dead pods left on a Kubernetes node.
+It moves only pods that the running kubelet reports as orphans, to quarantine
+first, and records what it removed, what it kept, and why.
+
+Exit codes: 0 done, 1 failed, 2 wrong usage or configuration, 3 done and an
+operator is needed.`,
+		Example: `  orphan-reaper doctor       what the kubelet reports, and what to do
+  orphan-reaper scan         every pod directory, and why it is kept
+  orphan-reaper explain UID  one pod: what was read, and what to do`,
+		SilenceErrors: true, SilenceUsage: true,
+		PersistentPreRun: func(*cobra.Command, []string) { a.began = true },
+	}
+	root.SetIn(a.in)
+	root.SetOut(a.out)
 	root.SetErr(a.stderr)
-	root.CompletionOptions.DisableDefaultCmd = true
-	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) { a.help(cmd) })
-	root.SetFlagErrorFunc(flagError)
-	a.addFlags(root.PersistentFlags())
-	completeFlags(root)
-	root.InitDefaultVersionFlag() // users try the flag first; the command prints more
 	root.SetVersionTemplate("orphan-reaper {{.Version}}\n")
 	root.AddCommand(
-		a.withProgress(newDoctorCommand(a)), newRunCommand(a), a.withProgress(newScanCommand(a)), a.withProgress(newExplainCommand(a)),
-		a.withProgress(newSweepCommand(a)), a.withProgress(newUnmountCommand(a)), a.withProgress(newParseCommand(a)),
-		newQuarantineCommand(a), newFleetCommand(a), newConfigCommand(a), newVersionCommand(a), newCompletionCommand(a),
+		newDoctorCommand(a), newScanCommand(a), newExplainCommand(a), newSweepCommand(a), newRunCommand(a), newUnmountCommand(a),
+		newQuarantineCommand(a), newFleetCommand(a), newParseCommand(a), newVersionCommand(a),
+		newConfigCommand(settings),
 	)
-	completeChoices(root)
-	root.SetHelpCommand(&cobra.Command{Use: "help [COMMAND]", Short: "Show a command's help", Args: cobra.ArbitraryArgs, RunE: helpCommand})
+	config.AddFlags(root.PersistentFlags())
+	// Else the help of each command ends with all settings.
+	usage, end := root.UsageTemplate(), "{{if .HasAvailableInheritedFlags}}"
+	if before, after, ok := strings.Cut(usage, end); ok {
+		_, after, _ = strings.Cut(after, "{{end}}")
+		root.SetUsageTemplate(before + end + `
+
+"{{.Root.CommandPath}} --help" lists the flags of the settings.{{end}}` + after)
+	}
 	return root
 }
 
-func helpCommand(cmd *cobra.Command, args []string) error {
-	target, rest, err := cmd.Root().Find(args)
-	if err != nil || len(rest) > 0 {
-		return unknownCommand(cmd.Root(), strings.Join(args, " "))
+// newGroup returns a command that has only subcommands.
+func newGroup(use, short string, commands ...*cobra.Command) *cobra.Command {
+	group := &cobra.Command{
+		Use: use, Short: short, Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return usagef(cmd.CommandPath()+" --help lists its commands", "no command was given")
+		},
 	}
-	return target.Help()
+	group.AddCommand(commands...)
+	return group
 }
 
-func (a *cli) addFlags(flags *pflag.FlagSet) {
-	flags.SortFlags = false
-	flags.VarP(&choiceValue{&a.output, []string{"text", "json"}, "FORMAT"}, "output", "o", "text or json")
-	flags.Lookup("output").DefValue = "text"
-	flags.StringVar(&a.configFile, "config", "", "YAML `FILE`; unknown keys are errors; flags win over it (default: "+config.DefaultFile+", if there)")
-	config.AddFlags(flags, a.given)
-	a.output = "text"
-}
-
-// completeChoices has a shell offer the values of each flag that has a list of them.
-func completeChoices(cmd *cobra.Command) {
-	register := func(f *pflag.Flag) {
-		if v, ok := f.Value.(*choiceValue); ok {
-			words := cobra.FixedCompletions(v.choices, cobra.ShellCompDirectiveNoFileComp)
-			if err := cmd.RegisterFlagCompletionFunc(f.Name, words); err != nil {
-				panic(err) // it is registered twice: every command fails at once
-			}
+// addOutput adds the flag -o to a command.
+func (a *app) addOutput(cmd *cobra.Command) {
+	cmd.Flags().StringVarP(&a.format, "output", "o", "text", "text or json")
+	run := cmd.RunE
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if !slices.Contains([]string{"text", "json"}, a.format) {
+			return usagef("-o text or -o json", "%q is no output format", a.format)
 		}
-	}
-	cmd.LocalNonPersistentFlags().VisitAll(register)
-	cmd.PersistentFlags().VisitAll(register)
-	for _, c := range cmd.Commands() {
-		completeChoices(c)
+		return run(cmd, args)
 	}
 }
 
-// completeFlags sets what a shell offers as values of flags: words, directories, files or nothing.
-func completeFlags(root *cobra.Command) {
-	register := func(flag string, f cobra.CompletionFunc) {
-		if err := root.RegisterFlagCompletionFunc(flag, f); err != nil {
-			panic(err) // the flag does not exist, or is registered twice: every command fails at once
-		}
+// print writes v as JSON, or calls text.
+func (a *app) print(v any, text func(io.Writer) error) error {
+	if a.format != "json" {
+		return text(a.out)
 	}
-	for i := range config.Settings {
-		s := &config.Settings[i]
-		switch {
-		case len(s.Choices) > 0:
-			register(s.Flag, cobra.FixedCompletions(s.Choices, cobra.ShellCompDirectiveNoFileComp))
-		case s.Meta == "DIR":
-			register(s.Flag, cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs))
-		case s.Meta != "FILE":
-			register(s.Flag, cobra.NoFileCompletions)
-		}
-	}
+	return show.JSON(a.out, v)
 }
 
-type choiceValue struct {
-	value   *string
-	choices []string
-	meta    string
+// exit prints an error with its hint, and returns the exit code.
+func (a *app) exit(err error) int {
+	if err == nil {
+		return 0
+	}
+	f, ok := errors.AsType[*failure](err)
+	switch {
+	case !ok && !a.began:
+		f = &failure{codeUsage, err, "orphan-reaper --help"}
+	case !ok:
+		f = &failure{codeFailed, err, hintFor(err)}
+	}
+	if f.err == nil {
+		return f.code
+	}
+	if errors.Is(err, context.Canceled) {
+		f.err, f.hint = errors.New("interrupted"), ""
+	}
+	for line := range strings.Lines(f.err.Error()) { // joined errors have a line each
+		_, _ = fmt.Fprintf(a.stderr, "orphan-reaper: error: %s\n", bounded.Text(strings.TrimSuffix(line, "\n")))
+	}
+	if f.hint != "" {
+		_, _ = fmt.Fprintf(a.stderr, "orphan-reaper: hint: %s\n", f.hint)
+	}
+	return f.code
 }
 
-// String returns the value.
-func (v *choiceValue) String() string { return *v.value }
-
-// Type returns the placeholder of the value in --help.
-func (v *choiceValue) Type() string { return v.meta }
-
-// Set accepts one of the words.
-func (v *choiceValue) Set(s string) error {
-	if slices.Contains(v.choices, s) {
-		*v.value = s
-		return nil
+// hintFor returns the hint for an error of the system.
+func hintFor(err error) string {
+	switch {
+	case errors.Is(err, fs.ErrPermission) && os.Geteuid() != 0:
+		return "run it as root"
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		return "free some MiB on that disk, and run the command again: it then removes dead pods"
 	}
-	return fmt.Errorf("%s is not one of %s", strconv.Quote(s), strings.Join(v.choices, ", "))
-}
-
-func (a *cli) preRun(cmd *cobra.Command) error {
-	if f := cmd.Flags().Lookup("config"); f != nil && f.Changed && a.configFile == "" {
-		return exit.Usagef("", "--config is empty") // an empty variable of a shell does not mean the usual file
-	}
-	if cmd.Annotations[noSettings] == "" {
-		cmd.SetContext(a.catchSignals(cmd.Context()))
-		return nil
-	}
-	// Such a command changes nothing, so a signal may kill it.
-	for flag := range a.given {
-		if flag == cmd.Annotations[usesFlag] {
-			continue
-		}
-		return exit.Usagef(cmd.CommandPath()+" --help", "--%s has no effect here", flag)
-	}
-	if a.configFile != "" {
-		return exit.Usagef(cmd.CommandPath()+" --help", "--config has no effect here")
-	}
-	return nil
-}
-
-// flagError names the page that lists the flags.
-func flagError(cmd *cobra.Command, err error) error {
-	return exit.Usagef(cmd.CommandPath()+" --help", "%w", err)
-}
-
-func newGroup(use, short, long string) *cobra.Command {
-	return &cobra.Command{
-		Use: use, Short: short, Long: long, SuggestionsMinimumDistance: 2,
-		Args: noCommand, RunE: func(*cobra.Command, []string) error { return nil },
-	}
-}
-
-func noCommand(cmd *cobra.Command, args []string) error {
-	if len(args) > 0 {
-		return unknownCommand(cmd, args[0])
-	}
-	return exit.Usagef(cmd.CommandPath()+" --help", "no command given")
-}
-
-func unknownCommand(cmd *cobra.Command, name string) error {
-	hint := cmd.CommandPath() + " --help"
-	if near := cmd.SuggestionsFor(name); len(near) > 0 {
-		hint = "did you mean " + cmd.CommandPath() + " " + near[0] + "?"
-	}
-	return exit.Usagef(hint, "unknown command %s", strconv.Quote(name))
-}
-
-func noArgs(cmd *cobra.Command, args []string) error {
-	if len(args) > 0 {
-		return exit.Usagef(cmd.CommandPath()+" --help", "unexpected argument %s", strconv.Quote(args[0]))
-	}
-	return nil
+	return ""
 }

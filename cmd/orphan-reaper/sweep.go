@@ -2,92 +2,117 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"io"
+	"slices"
+	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/orphan-reaper/orphan-reaper/cmd/internal/app"
-	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
-	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
-	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
-	"github.com/orphan-reaper/orphan-reaper/cmd/internal/ui"
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/show"
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper"
+	"github.com/orphan-reaper/orphan-reaper/reaper/judge"
 )
 
-func newSweepCommand(a *cli) *cobra.Command {
+func newSweepCommand(a *app) *cobra.Command {
 	var dryRun, noWait bool
 	cmd := &cobra.Command{
-		Use:   "sweep [POD...]",
-		Short: "Remove what can be removed, once, then exit",
-		Long: "Look, remove every orphaned pod that is proved dead, and exit. In between, the\ncommand waits for --hold and --confirm to pass. " +
-			"Use it in cron and in jobs. The\ndaemon does the same by itself.\n\n" +
-			"With --no-wait the command does not wait. The next run continues where this one\nstopped.\n\n" +
-			sweepArgHelp + "\n\n" + attentionHelp,
-		Example:     "  orphan-reaper sweep --dry-run\n  orphan-reaper sweep --no-wait -o json",
-		Annotations: annotations(allSettings),
+		Use: "sweep [UID...]", Short: "Do the daemon's work until the kubelet reports nothing more that can go",
+		Long: `Move dead pods to quarantine as the daemon does, wait for hold and confirm, and
+clean them, until the kubelet reports nothing more that can go. It is an order,
+and obeys no mode. A pod that an operator has restored is judged again if it is
+named. Beside a running daemon only --no-wait is possible.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			cfg, uids, err := a.surveyed(cmd.Context(), args, certainName, false)
-			if err != nil {
-				return err
-			}
-			var s app.Survey
 			if dryRun {
-				s, err = app.Look(cmd.Context(), cfg, uids)
-			} else {
-				a.printPods(args, uids)
-				s.Report, err = a.person.Sweep(cmd.Context(), cfg, version().Version, uids, noWait)
-				s.Daemon = app.FindDaemon(cmd.Context(), cfg)
+				return a.scan(cmd, args, true, show.Scan)
 			}
-			if errors.Is(err, context.Canceled) && !dryRun {
-				return &exit.Error{Code: exit.FailedCode, Err: err, Hint: "what it has moved stays in quarantine, and the next sweep goes on with it: " +
-					"orphan-reaper quarantine list"}
-			}
-			if err != nil {
-				return err
-			}
-			return a.printSweep(cfg, &s, ui.Show{Swept: true, DryRun: dryRun, Only: uids, All: len(uids) > 0})
+			return a.sweep(cmd, args, noWait)
 		},
 	}
-	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "print what would be removed, and change nothing")
-	cmd.Flags().BoolVar(&noWait, "no-wait", false, "do not wait; leave what must wait to the next run")
+	cmd.Flags().BoolVar(&noWait, "no-wait", false, "scan once, sweep CNI, and clean what is due in quarantine; move no pod")
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "show what would be done, and change nothing")
+	a.addOutput(cmd)
 	return cmd
 }
 
-func (a *cli) printSweep(cfg config.Config, s *app.Survey, show ui.Show) error {
-	shown := ui.NewReport(s.Report, a.lookContext(cfg, s), show)
-	if err := a.write(shown, func(p *ui.Printer) { p.Report(&shown) }); err != nil {
+func (a *app) sweep(cmd *cobra.Command, args []string, noWait bool) error {
+	if !noWait {
+		daemon, err := a.released(cmd, args)
+		if err != nil {
+			return err
+		}
+		if daemon != 0 {
+			_, err := fmt.Fprintf(a.out, "The daemon (PID %d) judges it again by itself, within five minutes.\n", daemon)
+			return err
+		}
+	}
+	ctx, to := cmd.Context(), runs
+	if noWait {
+		to = acts // it moves no pod, so that it may run beside the daemon
+	}
+	n, err := a.open(cmd, to)
+	if err != nil {
 		return err
 	}
-	if shown.CNITotals.Failed > 0 {
-		return exit.Failf("the table and the journal have the errors", "some CNI files could not be removed")
+	defer n.Close()
+	uids, err := n.pods(ctx, args)
+	if err != nil {
+		return err
 	}
-	if failed := shown.Failed(); failed > 0 {
-		return exit.Failf("orphan-reaper explain UID shows why", "%s failed", human.Count(failed, "pod"))
+	opt := reaper.Options{Only: uids, Lift: uids, NoMoves: noWait}
+	if err := n.ready(ctx, opt); err != nil {
+		return err
 	}
-	if n := s.Unfinished; n > 0 && !show.DryRun {
-		err := fmt.Errorf("%s in quarantine could not be finished yet; the next run goes on with it", human.Count(n, "entry"))
-		return &exit.Error{Code: exit.AttentionCode, Err: err, Hint: "orphan-reaper quarantine list shows what is there, orphan-reaper explain UID why"}
+	n.Ended = func(_ uint64, s reaper.Status, err error) {
+		if err == nil {
+			n.sources.follow(ctx, s.Node, false)
+		}
 	}
-	return exit.Attention(shown.NeedsPerson() || contradicted(s.Report))
+	s, err := n.Sweep(ctx, opt, func(s reaper.Status, wait time.Duration) {
+		_ = show.Progress(a.stderr, s, wait) // nobody may read it
+	})
+	s.Problems = append(s.Problems, n.sources.problems()...)
+	if printErr := a.print(brief(s), func(w io.Writer) error { return show.Sweep(w, s) }); err == nil {
+		err = printErr
+	}
+	if err != nil {
+		return err
+	}
+	return needs(s.Operator)
 }
 
-func newRunCommand(a *cli) *cobra.Command {
-	return &cobra.Command{
-		Use:   "run",
-		Short: "Run the daemon",
-		Long: "Follow the kubelet's log, and remove what orphaned pods left once they have\n" +
-			"proved dead. The daemon runs until SIGTERM. On SIGHUP it reads its\n" +
-			"configuration again.\n\n" +
-			"With --mode observe the daemon changes nothing. Its records show what it would\ndo.\n\n" +
-			"Exit code 0: ended by a signal. 1: failed. 2: wrong usage or configuration.",
-		Example:     "  orphan-reaper run --mode observe\n  systemctl start orphan-reaper",
-		Annotations: annotations(allSettings, noOutput), Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, err := a.config(cmd.Context())
-			if err != nil {
-				return err
-			}
-			return app.RunDaemon(cmd.Context(), cfg, version().Version, a.person, a.config)
-		},
+// released has a running daemon judge pods again that an operator has restored, and returns its PID. Without a daemon, or if
+// none of these was restored, it returns 0.
+func (a *app) released(cmd *cobra.Command, args []string) (daemon int, err error) {
+	n, err := a.open(cmd, acts)
+	if err != nil {
+		return 0, err
 	}
+	defer n.Close()
+	uids, err := n.pods(cmd.Context(), args)
+	if daemon = n.runner(); err != nil || daemon == 0 {
+		return 0, err
+	}
+	restored := n.store.Restored()
+	if !slices.ContainsFunc(uids, func(uid parsers.PodUID) bool { return restored[uid].Operator }) {
+		return 0, nil
+	}
+	_, err = n.Sweep(cmd.Context(), reaper.Options{Only: uids, Lift: uids, NoMoves: true}, nil)
+	return daemon, err
 }
+
+// ready returns why nothing can be swept: the kubelet or its log is missing.
+func (n *opened) ready(ctx context.Context, opt reaper.Options) error {
+	s := n.Scanner.Scan(ctx, slices.Concat(opt.Only, []parsers.PodUID{noPod}), nil)
+	if s.Node.KubeletKnown.Truth != judge.Yes {
+		return failf("start the kubelet, or name its root directory by --root-dir", "cannot sweep: %s", s.Node.KubeletKnown.Detail)
+	}
+	if n.sources.follow(ctx, s.Node, false); n.sources.problem != "" && !opt.NoMoves {
+		return failf("name the log by --log-files or --journal-units", "cannot sweep: %s", n.sources.problem)
+	}
+	return nil
+}
+
+// noPod is the UID of no pod: a scan of it reads the node alone.
+const noPod parsers.PodUID = "00000000-0000-0000-0000-000000000000"

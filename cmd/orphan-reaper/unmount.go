@@ -4,98 +4,129 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
+	"io"
+	"os"
 
 	"github.com/spf13/cobra"
 
-	"github.com/orphan-reaper/orphan-reaper/cmd/internal/app"
-	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
-	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
-	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
-	"github.com/orphan-reaper/orphan-reaper/cmd/internal/ui"
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/show"
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/judge"
+	"github.com/orphan-reaper/orphan-reaper/reaper/quarantine"
 )
 
-func newUnmountCommand(a *cli) *cobra.Command {
+func newUnmountCommand(a *app) *cobra.Command {
 	var dryRun, yes bool
-	var gone []string
 	cmd := &cobra.Command{
-		Use: "unmount POD", Short: "Unmount what keeps a dead pod's directory busy",
-		Long: `Prove that a pod is dead as sweep does, show what is mounted below its directory
-in the node's own mount namespace, ask, and unmount it, the innermost mount
-first. Then the pod is removed like any other. The command is for a root shell
-of the node. The daemon never unmounts anything.
-
-The evidence must stay good for --hold, and is read again after each mount. The
-first doubt ends the command. What is in use stays mounted: nothing is detached
-lazily or by force. Files on disks and servers stay where they are. What lies in
-memory (tmpfs, hugetlbfs) is lost, as when the kubelet ends a pod. orphan-reaper
-mounts nothing again.
-
-A CSI volume stays if another pod or a process has it mounted: its driver
-unmounts it. If the driver no longer runs on this node, name it with
---driver-gone. A mount also stays if something outside of the pod's directory
-would be unmounted with it, or if its file system hangs. The same command again
-continues.
-
-` + sweepArgHelp + "\n\n" + attentionHelp,
-		Example: "  orphan-reaper unmount --dry-run 1f0bbd5a-8ad4-4b8e-9d0a-4d6b6f4f0f11\n  orphan-reaper unmount 1f0bbd5a-8ad4-4b8e-9d0a-4d6b6f4f0f11",
-		Args:    onePod,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			cfg, uids, err := a.surveyed(cmd.Context(), args, certainName, true)
-			if err != nil {
-				return err
-			}
-			a.printPods(args, uids)
-			return a.unmount(cmd.Context(), cfg, uids[0], app.UnmountOptions{DryRun: dryRun, DriversGone: gone}, yes)
-		},
+		Use: "unmount UID", Short: "Unmount what keeps a dead pod's directory busy", Args: needPods(1),
+		Long: `Unmount what is mounted in the directory of a pod that is dead but for that: the
+kubelet has reported it, or that it waits for its volumes, within 30 seconds.
+The command shows the mounts, asks, and unmounts the innermost first. What is in
+use stays: nothing is unmounted lazily or by force. What lies in memory (tmpfs)
+is lost, as when the kubelet ends a pod.`,
+		RunE: func(cmd *cobra.Command, args []string) error { return a.unmount(cmd, args, dryRun, yes) },
 	}
-	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "show what is mounted and what would be unmounted, and change nothing")
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "show what would be unmounted, and change nothing")
 	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
-	cmd.Flags().StringArrayVar(&gone, "driver-gone", nil, "unmount volumes of this CSI `DRIVER` that no longer runs here; can be repeated")
+	a.addOutput(cmd)
 	return cmd
 }
 
-func (a *cli) unmount(ctx context.Context, cfg config.Config, uid parsers.PodUID, o app.UnmountOptions, yes bool) error {
-	shown := a.viewContext(cfg)
-	shown.Daemon = app.FindDaemon(ctx, cfg)
-	view := func(u *reaper.Unmounting) ui.Unmount { return ui.NewUnmount(u, shown, o.DryRun) }
-	o.Agree = func(u *reaper.Unmounting) error {
-		if yes {
-			return nil
-		}
-		v := view(u)
-		question := "Unmount " + ui.UnmountSum(&v) + "? Files on disks and servers stay; those in memory are lost. orphan-reaper mounts nothing again."
-		return a.confirm(func(p *ui.Printer) { p.Mounts(&v) }, question, "unmount", "unmount "+ui.UnmountSum(&v))
+// errDryRun ends the command after what was found.
+var errDryRun = errors.New("dry run")
+
+func (a *app) unmount(cmd *cobra.Command, args []string, dryRun, yes bool) error {
+	ctx, to := cmd.Context(), acts
+	if dryRun {
+		to = reads
 	}
-	o.Waits = func(u *reaper.Unmounting, wait time.Duration) {
-		if !a.quiet {
-			_, _ = fmt.Fprintf(a.stderr, "orphan-reaper: the pod has to stay dead for %s more (%s)\n", human.Span(wait), policy.WhyWords(u.Verdict.Why))
-		}
-	}
-	u, err := a.person.Unmount(ctx, cfg, uid, o)
-	switch {
-	case errors.Is(err, reaper.ErrRefused) && policy.Stopped(u.Verdict.Why):
-		return exit.Failf("", "nothing is unmounted now: %s", policy.WhyWords(u.Verdict.Why))
-	case errors.Is(err, reaper.ErrRefused) && u.Verdict.For(policy.ReasonMounted):
-		return exit.Failf(ui.MountedBeyond, "%w: %s", err, policy.WhyWords(u.Verdict.Why))
-	case errors.Is(err, reaper.ErrRefused):
-		return exit.Failf("orphan-reaper explain "+string(uid)+" shows all of the evidence", "%w: %s", err, policy.WhyWords(u.Verdict.Why))
-	case errors.Is(err, reaper.ErrNotMounted) && u.Mounts.Outside.Truth == policy.Yes:
-		return exit.Failf(ui.MountedBeyond, "cannot unmount %s: %w", uid, err)
-	case errors.Is(err, reaper.ErrNotMounted):
-		return exit.Failf("orphan-reaper explain "+string(uid)+" shows what keeps it", "cannot unmount %s: %w", uid, err)
-	case err != nil && (u == nil || len(u.Outcomes) == 0):
+	n, err := a.open(cmd, to)
+	if err != nil {
 		return err
 	}
-	v := view(u)
-	if shown := a.write(v, func(p *ui.Printer) { p.Unmount(v) }); shown != nil || err != nil {
-		return errors.Join(err, shown)
+	defer n.Close()
+	uids, err := n.pods(ctx, args)
+	if err != nil {
+		return err
 	}
-	if !o.DryRun && v.Before == nil && !u.Touched() && len(u.Left) > 0 {
-		return exit.Failf("", "nothing was unmounted: %s", u.Stopped)
+	s, err := a.once(ctx, n, reaper.Options{Only: uids})
+	if err != nil {
+		return err
 	}
-	return exit.Attention(v.NeedsPerson())
+	if err := onNode(s.Node); err != nil {
+		return err
+	}
+	n.sources.follow(ctx, s.Node, false) // the operator may need longer than a report counts
+	agree := func(u reaper.Unmounting) error {
+		switch {
+		case dryRun:
+			return errDryRun
+		case yes:
+			return nil
+		case !a.terminal():
+			return usagef("use --yes", "there is no terminal on which to ask")
+		}
+		if err := show.Unmount(a.stderr, u); err != nil {
+			return err
+		}
+		return a.ask(fmt.Sprintf("Unmount these %d?", len(u.Mounts)), "unmount")
+	}
+	u, err := n.Unmount(ctx, uids[0], n.by, &unmounter{disk: n.disk}, agree)
+	if _, refused := errors.AsType[*reaper.RefusedError](err); refused {
+		return &failure{codeFailed, fmt.Errorf("cannot unmount: %w", err), "`orphan-reaper explain " + string(uids[0]) + "` shows the pod"}
+	}
+	if err != nil && !errors.Is(err, errDryRun) {
+		return err
+	}
+	if err := a.print(u, func(w io.Writer) error { return show.Unmount(w, u) }); err != nil {
+		return err
+	}
+	return needs(!dryRun && !u.Done())
+}
+
+// onNode returns an error unless this process is in the mount namespace of the kubelet: unmounting in another one, such as that
+// of a pod, changes nothing for the kubelet.
+func onNode(n judge.Node) error {
+	if n.Kubelet.PID == 0 {
+		return nil // the verdict says so
+	}
+	own, err := os.Readlink("/proc/self/ns/mnt")
+	if err != nil {
+		return err
+	}
+	kubelets, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/mnt", n.Kubelet.PID))
+	if err != nil {
+		return fmt.Errorf("cannot find out whether this is the mount namespace of the kubelet: %w", err)
+	}
+	if own != kubelets {
+		return failf("run it on the node, in a root shell", "cannot unmount from here: this process is not in the mount namespace of the kubelet")
+	}
+	return nil
+}
+
+// unmounter is the quarantine as reaper.Unmounter.
+type unmounter struct {
+	disk   *quarantine.Quarantine
+	mounts map[int]quarantine.Mount // by ID
+}
+
+// Mounts returns the mounts below a pod's directory.
+func (u *unmounter) Mounts(uid parsers.PodUID, id judge.FileID) ([]reaper.Mount, error) {
+	found, err := u.disk.Mounts(uid, id)
+	if err != nil {
+		return nil, err
+	}
+	u.mounts = map[int]quarantine.Mount{}
+	var all []reaper.Mount
+	for _, m := range found {
+		u.mounts[m.ID] = m
+		all = append(all, reaper.Mount{ID: m.ID, Path: m.Mountpoint, Type: m.FSType, Source: m.Source, Keeps: m.Keeps})
+	}
+	return all, nil
+}
+
+// Unmount unmounts one of them.
+func (u *unmounter) Unmount(ctx context.Context, permit judge.Permit, uid parsers.PodUID, id judge.FileID, m reaper.Mount) (judge.Result, error) {
+	return u.disk.Unmount(ctx, permit, uid, id, u.mounts[m.ID])
 }

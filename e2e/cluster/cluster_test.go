@@ -3,7 +3,6 @@ package cluster
 import (
 	"encoding/base64"
 	"encoding/json"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -26,12 +25,12 @@ const (
 
 // cluster is a control plane with its nodes.
 type cluster struct {
-	dir       string
-	ca        *authority
-	admin     string // the administrator's kubeconfig
-	apiserver *process
-	nodes     []*node
-	ended     struct{ web, db, once pod } // pods whose residue must be removed
+	dir        string
+	ca         *authority
+	admin      string // the administrator's kubeconfig
+	apiserver  *process
+	nodes      []*node
+	fleetFlags []string // for a user of fleet
 }
 
 // newCluster starts a cluster and waits until its nodes are ready.
@@ -48,7 +47,7 @@ func newCluster(t *testing.T) *cluster {
 		command(t, append([]string{"ip"}, args...)...)
 	}
 	c.admin = c.ca.kubeconfig(t, "admin", "admin", "system:masters")
-	for i, name := range []string{"node-a", "node-b"} {
+	for i, name := range []string{"node-a", "node-b", "node-c"} {
 		c.nodes = append(c.nodes, c.boot(t, name, i))
 	}
 	c.controlPlane(t)
@@ -64,7 +63,7 @@ func (c *cluster) nodesReady(t *testing.T) {
 	t.Helper()
 	c.kubectlEventually(t, "the nodes are ready", func() string {
 		out, err := c.try("get", "nodes", "-o", `jsonpath={range .items[*]}{.metadata.name}={.status.conditions[?(@.type=="Ready")].status} {end}`)
-		return missing(err == nil && strings.TrimSpace(out) == "node-a=True node-b=True", "%s%v\n%s", out, err, c.nodes[0].kubeletTail())
+		return missing(err == nil && strings.TrimSpace(out) == "node-a=True node-b=True node-c=True", "%s%v\n%s", out, err, c.nodes[0].kubeletTail())
 	})
 }
 
@@ -182,20 +181,6 @@ func (c *cluster) pods(t *testing.T, namespace, selector string) []pod {
 		t.Fatal(err)
 	}
 	return list.Items
-}
-
-// one waits until the only pod with the label is ready.
-func (c *cluster) one(t *testing.T, namespace, selector string) (p pod) {
-	t.Helper()
-	c.kubectlEventually(t, selector, func() string {
-		all := c.pods(t, namespace, selector)
-		if len(all) == 1 && all[0].ready() {
-			p = all[0]
-			return ""
-		}
-		return fmt.Sprintf("%+v", all)
-	})
-	return p
 }
 
 func encoded(t *testing.T, path string) string {

@@ -18,8 +18,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/e2e/kit"
 )
 
-// The parameters from make e2e-cluster: the programs of Kubernetes, the Debian to boot, helm, and the program
-// under test.
+// The parameters from make e2e-cluster: the programs of Kubernetes, the Debian to boot, helm, and the program under test.
 var (
 	bin     = os.Getenv("CLUSTER_BIN")
 	tree    = os.Getenv("CLUSTER_TREE")
@@ -27,42 +26,27 @@ var (
 	program = os.Getenv("CLUSTER_PROGRAM")
 )
 
-// place is the directory of the suite's files and its lock.
-const place = "/var/tmp/orphan-reaper-cluster"
-
-// tag is the prefix of our cgroups' names.
-const tag = "orcluster"
-
-// patience is the time limit of a step.
-const patience = 2 * time.Minute
+const (
+	root  = "../../.."
+	chart = root + "/packaging/chart"
+	// place is the directory of the suite's files and its lock.
+	place = "/var/tmp/orphan-reaper-cluster"
+	// prefix is that of our cgroups' names.
+	prefix = "orcluster"
+	// imageTag is the tag of the daemon's image.
+	imageTag = "e2e"
+	// patience is the time limit of a step.
+	patience = 2 * time.Minute
+)
 
 // Short names of what the suites share.
 var (
 	eventually = kit.Eventually
 	throughout = kit.Throughout
 	missing    = kit.Missing
-	below      = kit.Below
 	mkdir      = kit.Mkdir
 	exists     = kit.Exists
 )
-
-// steps are the scenarios, in order.
-var steps = []struct {
-	name string
-	run  func(*testing.T, *cluster)
-}{
-	{"the daemons become ready", ready},
-	{"pods end", end},
-	{"a mount after the daemon's start", mountedLater},
-	{"the daemon's token is refused", refused},
-	{"a certificate by helm", certified},
-	{"the Job sweeps", swept},
-	{"a kubeconfig", kubeconfig},
-	{"a kubelet that is not heard", deaf},
-	{"orphans of real pods", reaped},
-	{"the API server down and up", away},
-	{"upgrade and drain", rollout},
-}
 
 func TestMain(m *testing.M) {
 	code, err := run(m)
@@ -83,59 +67,34 @@ func run(m *testing.M) (code int, err error) {
 		return 1, err
 	}
 	defer func() { _ = lock.Close() }()
-	if err := dropCgroups(); err != nil { // of a killed run
+	if err := dropCgroups("*"); err != nil { // of a killed run
 		return 1, err
 	}
-	defer func() { err = errors.Join(err, dropCgroups(), os.RemoveAll(place)) }()
+	defer func() { err = errors.Join(err, dropCgroups("*"), os.RemoveAll(place)) }()
 	if err := build(); err != nil {
 		return 1, err
 	}
 	if code = m.Run(); code != 0 {
 		kit.KeepLogs("cluster", place+"/logs/*", filepath.Join(filepath.Dir(bin), "logs", "cluster"))
 	}
-	for _, line := range shown {
-		_, _ = fmt.Println(line)
-	}
 	return code, nil
 }
 
-// shown is the summary at the end of the run.
-var shown []string
-
-// timed adds the duration of a part to the summary.
-func timed(what string, do func()) {
-	began := time.Now()
-	do()
-	shown = append(shown, fmt.Sprintf("%6.1f s %s", time.Since(began).Seconds(), what))
-}
-
-func TestCluster(t *testing.T) {
-	var c *cluster
-	timed("start of the cluster", func() { c = newCluster(t) })
-	timed("helm install", func() { c.install(t) })
-	before := c.startLiving(t)
-	for _, s := range steps {
-		timed(s.name, func() { t.Run(s.name, func(t *testing.T) { s.run(t, c) }) })
-		c.sameLife(t, before)
-	}
-}
-
-// build makes the images: the one that the pods run, and the daemon's under the tags before and after an upgrade.
+// build makes the images: the one that the pods run, and the daemon's.
 func build() error {
-	pause, images := filepath.Join(place, "pause"), filepath.Join(place, "images")
-	if err := os.Mkdir(images, 0o755); err != nil {
-		return err
+	images, content := filepath.Join(place, "images"), filepath.Join(place, "image")
+	for _, dir := range []string{images, content} {
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			return err
+		}
 	}
-	cmd := exec.Command("go", "build", "-trimpath", "-o", pause, "../pause")
+	pause := filepath.Join(place, "pause")
+	cmd := exec.Command("go", "build", "-trimpath", "-o", pause, root+"/e2e/pause")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("cannot build pause: %w\n%s", err, out)
 	}
 	if err := image.Write(filepath.Join(images, "pause.tar"), pause); err != nil {
-		return err
-	}
-	content := filepath.Join(place, "image")
-	if err := os.Mkdir(content, 0o755); err != nil {
 		return err
 	}
 	b, err := os.ReadFile(program)
@@ -145,35 +104,28 @@ func build() error {
 	if err := os.WriteFile(filepath.Join(content, "orphan-reaper"), b, 0o755); err != nil {
 		return err
 	}
-	for _, version := range []string{tagBefore, tagAfter} {
-		cmd := exec.Command("sh", "../../packaging/image.sh", version, "0", "", "", runtime.GOARCH+"="+content)
-		cmd.Stderr = os.Stderr
-		image, err := cmd.Output()
-		if err != nil {
-			return fmt.Errorf("cannot make the daemon's image: %w", err)
-		}
-		if err := os.WriteFile(filepath.Join(images, version+".tar"), image, 0o600); err != nil {
-			return err
-		}
+	cmd = exec.Command("sh", root+"/packaging/image.sh", imageTag, "0", "", "", runtime.GOARCH+"="+content)
+	cmd.Stderr = os.Stderr
+	made, err := cmd.Output()
+	if err != nil {
+		return fmt.Errorf("cannot make the daemon's image: %w", err)
 	}
-	return nil
+	return os.WriteFile(filepath.Join(images, imageTag+".tar"), made, 0o600)
 }
 
-// dropCgroups removes our cgroups from every hierarchy; they contain no process.
-func dropCgroups() error { return dropCgroupsOf("*") }
-
-func dropCgroupsOf(node string) error {
-	tops, err := filepath.Glob("/sys/fs/cgroup/" + tag + "-" + node)
+// dropCgroups removes the cgroups of a node from every hierarchy; they have no process.
+func dropCgroups(node string) error {
+	tops, err := filepath.Glob("/sys/fs/cgroup/" + prefix + "-" + node)
 	if err != nil {
 		return err
 	}
-	v1, err := filepath.Glob("/sys/fs/cgroup/*/" + tag + "-" + node)
+	v1, err := filepath.Glob("/sys/fs/cgroup/*/" + prefix + "-" + node)
 	if err != nil {
 		return err
 	}
 	var errs []error
 	for _, top := range append(tops, v1...) {
-		all := below(top)
+		all := kit.Below(top)
 		for i := range all {
 			if err := unix.Rmdir(all[len(all)-1-i]); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				errs = append(errs, fmt.Errorf("cannot remove %s: %w", all[len(all)-1-i], err))
@@ -187,6 +139,15 @@ func dropCgroupsOf(node string) error {
 func lay(t *testing.T, path, text string) string {
 	t.Helper()
 	return kit.Lay(t, path, text, 0o600)
+}
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
 }
 
 // command runs a command to its end, and returns its output without the end of line.

@@ -1,13 +1,9 @@
 package cluster
 
 import (
-	"context"
 	"fmt"
-	"net"
-	"net/http"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -27,7 +23,6 @@ type node struct {
 	dir     string
 	address string
 	pods    string // network of its pods
-	log     string // log file of its kubelet; "": the journal
 }
 
 // setUp prepares the container, in a mount namespace of its own: the tree below a tmpfs for changes. It joins a
@@ -90,9 +85,6 @@ func (c *cluster) boot(t *testing.T, name string, number int) *node {
 		name: name, dir: mkdir(t, filepath.Join(c.dir, name)),
 		address: fmt.Sprintf("10.213.78.%d", 10+number), pods: fmt.Sprintf("10.213.%d.0/24", 80+number),
 	}
-	if number == 0 {
-		n.log = "/var/lib/kubelet/kubelet.log"
-	}
 	for _, dir := range []string{"over", "root", "kubelet"} {
 		mkdir(t, filepath.Join(n.dir, dir))
 	}
@@ -102,7 +94,7 @@ func (c *cluster) boot(t *testing.T, name string, number int) *node {
 		t.Fatal(err)
 	}
 	args := []string{
-		"-c", setUp, "sh", n.dir, tree, tag + "-" + name, "--machine=" + name, "--network-bridge=" + bridge,
+		"-c", setUp, "sh", n.dir, tree, prefix + "-" + name, "--machine=" + name, "--network-bridge=" + bridge,
 		"--bind=" + filepath.Join(n.dir, "kubelet") + ":/var/lib/kubelet", "--tmpfs=/var/lib/containerd",
 		"--bind-ro=" + filepath.Join(bin, "kubelet") + ":/usr/local/bin/kubelet", "--bind-ro=" + program + ":/usr/local/bin/orphan-reaper",
 		"--bind-ro=" + filepath.Join(place, "images") + ":/images", "--bind-ro=" + runc + ":/usr/bin/runc",
@@ -115,20 +107,16 @@ func (c *cluster) boot(t *testing.T, name string, number int) *node {
 	return n
 }
 
+// kubeletLog is the file to which a node's kubelet writes. The daemon reads a node's journal by the node's own journalctl only if
+// PID 1 is proved to be the node's, which it is not in a container.
+const kubeletLog = "/var/lib/kubelet/kubelet.log"
+
 // configure writes the administrator's files.
-//
-// The daemon reads a node's journal by the node's own journalctl only if PID 1 is proved to be the node's,
-// which it is not in a container; make e2e covers that. So the kubelet of the first node writes a file that the
-// daemon can see, and finds. That of the second writes to the journal alone: its daemon receives no log, and
-// looks only on request.
 func (n *node) configure(t *testing.T, c *cluster) {
 	t.Helper()
 	crt, key := c.ca.sign(t, n.name, "system:node:"+n.name, []string{"system:nodes"}, n.address, n.name)
 	conf := c.ca.kubeconfig(t, n.name+"-client", "system:node:"+n.name, "system:nodes")
-	layer, output := filepath.Join(n.dir, "layer"), ""
-	if n.log != "" {
-		output = "StandardError=append:" + n.log + "\n"
-	}
+	layer := filepath.Join(n.dir, "layer")
 	for path, text := range map[string]string{
 		"etc/machine-id":                        fmt.Sprintf("%032x\n", n.name), // without it, the first boot would enable every unit
 		"etc/hostname":                          n.name + "\n",
@@ -136,7 +124,7 @@ func (n *node) configure(t *testing.T, c *cluster) {
 		"etc/kubernetes/kubelet.conf":           read(t, conf),
 		"etc/systemd/system/containerd.service": "[Service]\nType=notify\nExecStart=/usr/bin/containerd\nDelegate=yes\nKillMode=process\nLimitNOFILE=65536\n",
 		"etc/systemd/system/kubelet.service": "[Service]\nExecStart=/usr/local/bin/kubelet --config=/var/lib/kubelet/config.yaml " +
-			"--kubeconfig=/etc/kubernetes/kubelet.conf --node-ip=" + n.address + " --hostname-override=" + n.name + " --v=2\nKillMode=process\n" + output,
+			"--kubeconfig=/etc/kubernetes/kubelet.conf --node-ip=" + n.address + " --hostname-override=" + n.name + " --v=2\nKillMode=process\nStandardError=append:" + kubeletLog + "\n",
 		"etc/containerd/config.toml": fmt.Sprintf(`version = 2
 disabled_plugins = ["io.containerd.snapshotter.v1.aufs", "io.containerd.snapshotter.v1.btrfs",
   "io.containerd.snapshotter.v1.devmapper", "io.containerd.snapshotter.v1.zfs"]
@@ -157,15 +145,13 @@ disabled_plugins = ["io.containerd.snapshotter.v1.aufs", "io.containerd.snapshot
 	lay(t, filepath.Join(kubelet, "pki", "ca.crt"), read(t, c.ca.file("ca.crt")))
 	lay(t, filepath.Join(kubelet, "pki", "kubelet.crt"), read(t, crt))
 	lay(t, filepath.Join(kubelet, "pki", "kubelet.key"), read(t, key))
-	// With a syncFrequency of 5 s, a --confirm of 20 s is as good as the default with the default of 1 min. The API
-	// server's responses about tokens are cached briefly, so that its absence is noticed.
 	lay(t, filepath.Join(kubelet, "config.yaml"), `apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
 authentication:
   anonymous: {enabled: false}
-  webhook: {enabled: true, cacheTTL: 5s}
+  webhook: {enabled: true}
   x509: {clientCAFile: /var/lib/kubelet/pki/ca.crt}
-authorization: {mode: Webhook, webhook: {cacheAuthorizedTTL: 5s, cacheUnauthorizedTTL: 5s}}
+authorization: {mode: Webhook}
 tlsCertFile: /var/lib/kubelet/pki/kubelet.crt
 tlsPrivateKeyFile: /var/lib/kubelet/pki/kubelet.key
 containerRuntimeEndpoint: unix:///run/containerd/containerd.sock
@@ -199,7 +185,7 @@ func (n *node) start(t *testing.T) {
 	command(t, "ip", "route", "add", n.pods, "via", n.address) // route to its pods
 	n.Run(t, "sh", "-c", prepare)
 	n.Run(t, "systemctl", "start", "containerd")
-	for _, name := range []string{"pause", tagBefore, tagAfter} {
+	for _, name := range []string{"pause", imageTag} {
 		n.Run(t, "ctr", "--namespace", "k8s.io", "images", "import", "/images/"+name+".tar")
 	}
 	n.Run(t, "systemctl", "start", "kubelet")
@@ -211,7 +197,7 @@ func (n *node) stop(t *testing.T) {
 	if n.Leader != 0 && n.Running() {
 		if t.Failed() {
 			n.KeepJournal(logFile(n.name + "-journal"))
-			if b, err := os.ReadFile(n.Path(n.log)); n.log != "" && err == nil {
+			if b, err := os.ReadFile(n.Path(kubeletLog)); err == nil {
 				_ = os.WriteFile(logFile(n.name+"-kubelet"), b, 0o600)
 			}
 		}
@@ -226,7 +212,7 @@ func (n *node) stop(t *testing.T) {
 		t.Errorf("%s did not end: %s", n.name, n.Tail(20))
 	}
 	eventually(t, 20*time.Second, func() string { // shortly after its processes have ended
-		if err := dropCgroupsOf(n.name); err != nil {
+		if err := dropCgroups(n.name); err != nil {
 			return err.Error()
 		}
 		return ""
@@ -237,82 +223,15 @@ func (n *node) podDir(uid string, elements ...string) string {
 	return n.Path(append([]string{"/var/lib/kubelet/pods", uid}, elements...)...)
 }
 
-// withoutKubelet kills the kubelet, calls do, starts the kubelet again, and waits until it has adopted the volumes
-// that it found.
-func (n *node) withoutKubelet(t *testing.T, do func()) {
-	t.Helper()
-	took := func() int { return strings.Count(n.kubeletLogs(), `"Volume reconstruction finished"`) }
-	n.Run(t, "systemctl", "kill", "--signal=KILL", "kubelet")
-	_, _ = n.Try("systemctl", "stop", "kubelet")
-	before := took()
-	do()
-	n.Run(t, "systemctl", "start", "kubelet")
-	eventually(t, patience, func() string { return missing(took() > before, "the kubelet has not started: %s", n.kubeletTail()) })
-}
-
-// kubeletLogs returns everything that the node's kubelets have logged.
-func (n *node) kubeletLogs() string {
-	if n.log == "" {
-		out, _ := n.Try("journalctl", "--no-pager", "-u", "kubelet", "-o", "cat")
-		return out
-	}
-	b, err := os.ReadFile(n.Path(n.log))
-	if err != nil {
-		return err.Error()
-	}
-	return string(b)
-}
-
-// kubeletTail returns the end of that log.
+// kubeletTail returns the end of the kubelet's log.
 func (n *node) kubeletTail() string {
 	if n.Leader == 0 {
 		return ""
 	}
-	lines := strings.Split(strings.TrimSpace(n.kubeletLogs()), "\n")
-	return strings.Join(lines[max(0, len(lines)-8):], "\n")
-}
-
-// holdOpen makes a process of the node hold a file open until the returned function ends it.
-func (n *node) holdOpen(t *testing.T, path string) (end func()) {
-	t.Helper()
-	n.Run(t, "systemd-run", "--unit=holds", "--collect", "sh", "-c", "exec sleep infinity <"+path)
-	return func() { n.Run(t, "systemctl", "stop", "holds") }
-}
-
-// client sends requests from within the node's network.
-func (n *node) client(transport *http.Transport) *http.Client {
-	transport.DialContext = func(_ context.Context, network, address string) (net.Conn, error) {
-		own, err := os.Open("/proc/thread-self/ns/net")
-		if err != nil {
-			return nil, err
-		}
-		defer func() { _ = own.Close() }()
-		its, err := os.Open(fmt.Sprintf("/proc/%d/ns/net", n.Leader))
-		if err != nil {
-			return nil, err
-		}
-		defer func() { _ = its.Close() }()
-		runtime.LockOSThread()
-		if err := unix.Setns(int(its.Fd()), unix.CLONE_NEWNET); err != nil {
-			runtime.UnlockOSThread()
-			return nil, err
-		}
-		// A socket belongs to the namespace in which it was created.
-		conn, err := net.DialTimeout(network, address, 10*time.Second)
-		if back := unix.Setns(int(own.Fd()), unix.CLONE_NEWNET); back != nil {
-			return nil, back // the thread ends with the goroutine
-		}
-		runtime.UnlockOSThread()
-		return conn, err
-	}
-	return &http.Client{Transport: transport, Timeout: 20 * time.Second}
-}
-
-func read(t *testing.T, path string) string {
-	t.Helper()
-	b, err := os.ReadFile(path)
+	b, err := os.ReadFile(n.Path(kubeletLog))
 	if err != nil {
-		t.Fatal(err)
+		return err.Error()
 	}
-	return string(b)
+	lines := strings.Split(strings.TrimSpace(string(b)), "\n")
+	return strings.Join(lines[max(0, len(lines)-8):], "\n")
 }

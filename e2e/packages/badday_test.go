@@ -1,160 +1,162 @@
 package packages
 
 import (
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/orphan-reaper/orphan-reaper/e2e/kit"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
 const (
 	badDisk     = "2badf00d-0000-4000-8000-000000000091"
-	badBus      = "2badf00d-0000-4000-8000-000000000092"
-	badEtc      = "2badf00d-0000-4000-8000-000000000093"
+	badFull     = "2badf00d-0000-4000-8000-000000000092"
+	badKubelet  = "2badf00d-0000-4000-8000-000000000093"
 	badTextfile = "2badf00d-0000-4000-8000-000000000094"
-	badMetrics  = "2badf00d-0000-4000-8000-000000000097"
 	badJournal  = "2badf00d-0000-4000-8000-000000000095"
-	badSilence  = "2badf00d-0000-4000-8000-000000000096"
+	badLedger   = "2badf00d-0000-4000-8000-000000000096"
+	badSilence  = "2badf00d-0000-4000-8000-000000000097"
 )
 
-// TestBadDays makes one thing after the other fail on one node. An orphan is removed each time all the same.
+// TestBadDays has one thing after the other fail on one node. In the end a pod is removed each time, and nothing is lost.
 func TestBadDays(t *testing.T) {
 	everywhere(t, func(t *testing.T, release string) {
-		n := newNode(t, release, nil)
+		n := newNode(t, release, map[string]string{
+			"etc/systemd/system/orphan-reaper.service.d/zz.conf": "[Service]\n" + hasty,
+			// The state is on a disk of its own, which can be filled.
+			"etc/systemd/system/var-lib-orphan\\x2dreaper.mount": "[Mount]\nWhat=tmpfs\nWhere=/var/lib/orphan-reaper\nType=tmpfs\nOptions=size=32M,mode=0700\n",
+		})
+		n.Run(t, "systemctl", "start", `var-lib-orphan\x2dreaper.mount`)
 		n.install(t)
-		n.configure(t, short())
 		steps(t, n, []step{
 			{"disk", badDayDisk},
-			{"bus", badDayBus},
+			{"full", badDayFull},
+			{"kubelet", badDayKubelet},
 			{"textfile", badDayTextfile},
 			{"journal", badDayJournal},
-			{"etc", badDayEtc},
+			{"ledger", badDayLedger},
 		})
 	})
 }
 
-// badDayDisk: the kubelet's root is a disk of its own that is mounted after the daemon's start, and can be unmounted
-// while the daemon runs.
+// badDayDisk: the kubelet's root is a disk of its own that is mounted after the daemon's start, and can be unmounted while
+// the daemon runs: no handle keeps it busy.
 func badDayDisk(t *testing.T, n *node) {
 	const root = "/var/lib/kubelet"
-	n.Run(t, "systemctl", "stop", "kubelet")
-	n.sh(t, "rm -r "+root+"; mkdir "+root+"; systemctl restart orphan-reaper")
-	pid := n.show("orphan-reaper", "MainPID")
+	n.sh(t, "systemctl stop kubelet; rm -r "+root+"; mkdir "+root)
+	n.sh(t, "systemctl restart orphan-reaper || true") // it waits for the disk, or is started again until there is one
 	n.Run(t, "mount", "-t", "tmpfs", "tmpfs", root)
 	n.pod(t, living)
 	n.pod(t, badDisk)
 	n.Run(t, "systemctl", "start", "kubelet")
-	n.logs(t, "names", living, badDisk)
 	n.goes(t, badDisk)
 	n.stays(t, living)
+	pid := n.show("orphan-reaper", "MainPID")
+	n.Run(t, "systemctl", "stop", "kubelet")
+	kit.Eventually(t, patience, func() string {
+		_, err := n.Try("umount", root)
+		return kit.Missing(err == nil, "the disk cannot be unmounted: %v", err)
+	})
 	if got := n.show("orphan-reaper", "MainPID"); got != pid {
 		t.Errorf("PID %s, want %s", got, pid)
 	}
-	// As between two looks: no handle keeps the disk busy.
-	eventually(t, patience, func() string {
-		_, err := n.Try("umount", root)
-		return missing(err == nil, "the disk cannot be unmounted: %v", err)
-	})
 	n.pod(t, living)
-	n.Run(t, "systemctl", "restart", "kubelet")
+	n.Run(t, "systemctl", "start", "kubelet")
 }
 
-// again restarts the daemon and waits until it removes one orphan.
-func (n *node) again(t *testing.T, uid string) {
-	t.Helper()
-	n.Run(t, "systemctl", "restart", "orphan-reaper")
-	n.pod(t, uid)
-	n.logs(t, "names", uid)
-	n.goes(t, uid)
-	n.stays(t, living)
+// badDayFull: the disk of the state is full, and the ledger's reserve suffices.
+func badDayFull(t *testing.T, n *node) {
+	n.sh(t, "dd if=/dev/zero of=/var/lib/orphan-reaper/fill bs=64k 2>/dev/null || true")
+	n.pod(t, badFull)
+	n.goes(t, badFull)
+	n.sh(t, "rm /var/lib/orphan-reaper/fill")
 }
 
-// badDayBus: the daemon needs no D-Bus.
-func badDayBus(t *testing.T, n *node) {
-	n.sh(t, "systemctl mask --now dbus.socket dbus.service")
-	if got := n.show("dbus", "ActiveState"); got == "active" {
-		t.Fatalf("D-Bus is %s", got)
-	}
-	n.again(t, badBus)
+// badDayKubelet: without a kubelet nothing is moved.
+func badDayKubelet(t *testing.T, n *node) {
+	n.Run(t, "systemctl", "stop", "kubelet")
+	n.pod(t, badKubelet)
+	n.waitReason(t, badKubelet, "no-kubelet")
+	n.stays(t, badKubelet)
+	n.Run(t, "systemctl", "start", "kubelet")
+	n.goes(t, badKubelet)
 }
 
-// badDayTextfile: without the node exporter's directory there are no metrics, and one message about that.
+// badDayTextfile: the node exporter's directory disappears and returns, and so do the metrics.
 func badDayTextfile(t *testing.T, n *node) {
-	n.sh(t, "systemctl stop prometheus-node-exporter; mv /var/lib/prometheus /var/lib/elsewhere")
-	n.again(t, badTextfile)
-	if exists(n.Path("/var/lib/prometheus")) {
+	n.sh(t, "systemctl stop prometheus-node-exporter; mv /var/lib/prometheus /var/lib/elsewhere; systemctl restart orphan-reaper")
+	n.pod(t, badTextfile)
+	n.goes(t, badTextfile)
+	if kit.Exists(n.Path("/var/lib/prometheus")) {
 		t.Error("the daemon made another package's directory")
 	}
-	if all := n.journal(t, "--unit=orphan-reaper", "_PID="+n.show("orphan-reaper", "MainPID"), "--grep", "textfile|metrics"); len(all) > 1 {
-		t.Errorf("it is logged repeatedly: %s", kit.Texts(all))
-	}
-	n.sh(t, "mv /var/lib/elsewhere /var/lib/prometheus; systemctl start prometheus-node-exporter")
-	n.pod(t, badMetrics)
-	n.logs(t, "names", badMetrics)
-	n.goes(t, badMetrics)
-	eventually(t, patience, func() string {
+	n.sh(t, "mv /var/lib/elsewhere /var/lib/prometheus; systemctl start prometheus-node-exporter; systemctl restart orphan-reaper")
+	kit.Eventually(t, patience, func() string {
 		page, err := n.exporter()
-		return missing(err == nil && strings.Contains(page, "\norphan_reaper_enforcing 1\n"), "the directory is there, and the exporter says: %v %s", err, grep(page, "orphan_reaper"))
+		return kit.Missing(err == nil && strings.Contains(page, "\norphan_reaper_"), "the exporter returns: %v", err)
 	})
 }
 
-// badDayJournal: the journal is lost with every boot, and the ledger still has the pod's history.
+// badDayJournal: the journal is lost with every boot, and the ledger still has the pods' history.
 func badDayJournal(t *testing.T, n *node) {
-	lay(t, n.Path("/etc/systemd/journald.conf.d/volatile.conf"), "[Journal]\nStorage=volatile\n")
-	n.Run(t, "systemctl", "restart", "systemd-journald")
-	n.pod(t, badJournal)
-	lay(t, filepath.Join(n.dirOf(badJournal), "volumes", nfs, "vol", "precious"), users)
-	n.logs(t, "names", badJournal)
-	n.waitRecord(t, badJournal, policy.KindParked, "")
+	n.pod(t, badJournal, "precious")
+	n.record(t, badJournal, "cleaned")
 	n.holdsData(t)
-	n.sh(t, "systemctl stop systemd-journald; rm -rf /run/log/journal/* /var/log/journal; systemctl start systemd-journald")
+	n.sh(t, "systemctl stop systemd-journald; rm -rf /run/log/journal/* /var/log/journal/*; systemctl start systemd-journald")
 	// A journald that is stopped and not restarted leaves its clients without stderr.
 	n.Run(t, "systemctl", "restart", "kubelet", "orphan-reaper")
 	if left := n.of(t, badJournal); len(left) > 0 {
 		t.Fatalf("the journal still has the records: %s", kit.Texts(left))
 	}
-	if out := n.Run(t, "orphan-reaper", "quarantine", "list"); !strings.Contains(out, badJournal) {
-		t.Errorf("quarantine list: %s", out)
-	}
-	for uid, word := range map[string]string{badJournal: "parked", badTextfile: "removed"} {
-		out, _ := n.Try("orphan-reaper", "explain", uid) // its exit code may ask for the operator
-		if !strings.Contains(out, word) {
+	for uid, word := range map[string]string{badJournal: "quarantined", badTextfile: "removed"} {
+		out, _ := n.Try("orphan-reaper", "explain", uid, "-o", "json") // its exit code may ask for the operator
+		if !strings.Contains(out, `"kind": "`+word+`"`) {
 			t.Errorf("explain %s: %s", uid, out)
 		}
 	}
 }
 
-// badDayEtc: nothing is written below /etc.
-func badDayEtc(t *testing.T, n *node) {
-	n.sh(t, "mount --bind /etc /etc; mount -o remount,bind,ro /etc; ! touch /etc/x")
-	n.again(t, badEtc)
+// badDayLedger: with a damaged ledger nothing is moved and nothing is removed, until an operator has moved it away. What lies
+// in the quarantine is then shown, and stays.
+func badDayLedger(t *testing.T, n *node) {
+	n.sh(t, "systemctl stop orphan-reaper; sed -i '2s/\"seq\":/\"sex\":/' /var/lib/orphan-reaper/ledger.jsonl")
+	n.sh(t, "systemctl start orphan-reaper || true")
+	n.pod(t, badLedger)
+	kit.Eventually(t, patience, func() string {
+		all := n.journal(t, "--unit=orphan-reaper", "--grep", "ledger.jsonl")
+		return kit.Missing(len(all) > 0, "the log does not name the ledger")
+	})
+	n.stays(t, badLedger)
+	n.holdsData(t)
+	n.sh(t, "mv /var/lib/orphan-reaper/ledger.jsonl /root; systemctl restart orphan-reaper")
+	n.goes(t, badLedger)
+	n.holdsData(t)
+	if out := n.sh(t, "orphan-reaper quarantine list || [ $? = 3 ]"); !strings.Contains(out, badJournal[:8]) {
+		t.Errorf("the quarantine is %s", out)
+	}
+	n.stays(t, living)
 }
 
-// TestWithoutJournald checks that without journald the kubelet's log is read from a file, and that the daemon's log
-// goes where systemd redirects it.
+// TestWithoutJournald: without journald the kubelet's log is read from a file, and the daemon's log goes where systemd
+// redirects it.
 func TestWithoutJournald(t *testing.T) {
 	everywhere(t, func(t *testing.T, release string) {
 		const logFile = "/var/log/orphan-reaper.log"
 		n := newNode(t, release, map[string]string{
 			dropIn: quick + "StandardError=append:" + logFile + "\n",
-			"etc/systemd/system/kubelet.service.d/file.conf": "[Service]\nStandardError=append:/var/log/messages\n",
+			"etc/systemd/system/kubelet.service.d/file.conf": "[Service]\nStandardError=append:/var/log/kubelet.log\n",
 		})
 		n.install(t)
-		// Its sockets, which a boot without it would not have created, remain in the file system.
-		n.sh(t, "systemctl mask --runtime --now systemd-journald.socket systemd-journald-dev-log.socket systemd-journald-audit.socket systemd-journald.service; rm -r /run/systemd/journal")
+		n.sh(t, "systemctl mask --runtime --now systemd-journald.socket systemd-journald-dev-log.socket systemd-journald-audit.socket systemd-journald.service; "+
+			"rm -rf /run/systemd/journal /run/log/journal /var/log/journal")
 		if got := n.show("systemd-journald", "ActiveState"); got == "active" {
 			t.Fatalf("journald is %s", got)
 		}
 		n.Run(t, "systemctl", "restart", "kubelet", "orphan-reaper")
 		n.pod(t, badSilence)
-		eventually(t, patience, func() string {
-			n.logs(t, "names", living, badSilence) // repeatedly, like a kubelet
-			return missing(!exists(n.dirOf(badSilence)) && strings.Contains(n.read(t, logFile), badSilence), "it is still there: %s\nThe kubelet logged:\n%s", n.read(t, logFile), n.read(t, "/var/log/messages"))
+		kit.Eventually(t, patience, func() string {
+			log := n.read(t, logFile)
+			return kit.Missing(!kit.Exists(n.dirOf(badSilence)) && strings.Contains(log, badSilence), "it is still there: %s", log)
 		})
-		if !exists(n.dirOf(living)) {
-			t.Error("the living pod was removed")
-		}
+		n.stays(t, living)
 	})
 }

@@ -1,28 +1,34 @@
 package packages
 
 import (
-	"fmt"
-	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/e2e/kit"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
 const (
-	debOrphan = "2badf00d-0000-4000-8000-0000000000d1" // contains no user data
-	debData   = "2badf00d-0000-4000-8000-0000000000d2" // contains user data
+	debOrphan = "2badf00d-0000-4000-8000-0000000000d1" // has no data
+	debData   = "2badf00d-0000-4000-8000-0000000000d2"
+	debForged = "2badf00d-0000-4000-8000-0000000000d3" // dead, and the kubelet does not report it
+	debLater  = "2badf00d-0000-4000-8000-0000000000d4"
+	debOwned  = "2badf00d-0000-4000-8000-0000000000d5" // has an emptyDir with files of other users
 )
 
-// TestDEB checks the life of the package on a node: installed, at work, upgraded, removed, purged, installed again.
+// killing makes the unit's filter of system calls kill a process that makes a refused one: the daemon, its journalctl and
+// the shell of a reload must make none.
+const killing = "etc/systemd/system/orphan-reaper.service.d/kill.conf"
+
+// TestDEB shows the life of the package on a node: installed, at work, removed, purged, installed again.
 func TestDEB(t *testing.T) {
 	everywhere(t, func(t *testing.T, release string) {
-		n := newNode(t, release, map[string]string{dropIn: quick})
+		n := newNode(t, release, map[string]string{killing: "[Service]\nSystemCallErrorNumber=\n"})
 		steps(t, n, []step{
 			{"installed", debInstalled},
+			{"confined", debConfined},
+			{"capable", debCapable},
 			{"record", debRecord},
+			{"forged", debForgery},
 			{"metrics", debMetrics},
 			{"removed", debRemoved},
 			{"purged", debPurged},
@@ -30,176 +36,157 @@ func TestDEB(t *testing.T) {
 	})
 }
 
-// dropIn is the administrator's change of the unit; flags override the configuration, so that this daemon is fast
-// from its first start.
-const (
-	dropIn = "etc/systemd/system/orphan-reaper.service.d/quick.conf"
-	quick  = "[Service]\nExecStart=\nExecStart=/usr/sbin/orphan-reaper run --hold 2s --confirm 5s\n"
-)
-
-// debInstalled: apt installs, enables and starts it without a network and without a question. It is ready, follows
-// journald, and removes a real orphan.
+// debInstalled: apt installs, enables and starts it without a network and without a question. It follows journald, and
+// moves real orphans.
 func debInstalled(t *testing.T, n *node) {
 	n.pod(t, debOrphan)
-	n.pod(t, debData)
-	lay(t, filepath.Join(n.dirOf(debData), "volumes", nfs, "vol", "precious"), users)
-	began := time.Now()
-	out := n.install(t)
-	installed := time.Since(began)
-	for _, word := range []string{"good: /etc/orphan-reaper/config.yaml", "A daemon that starts now enforces: ", "hold (2s)", "mode: observe"} {
-		if !strings.Contains(strings.Join(strings.Fields(out), " "), word) {
-			t.Errorf("the installation does not print %q: %s", word, out)
-		}
+	n.pod(t, debData, "precious")
+	if out := n.install(t); !strings.Contains(out, "mode: observe") {
+		t.Errorf("the installation does not print how to observe: %s", out)
 	}
-	if got := n.state(); got != "enabled active notify" {
+	if got := n.state(); got != "enabled active" || n.show("orphan-reaper", "Type") != "notify" {
 		t.Fatalf("after apt-get install the unit is %s", got)
 	}
-	n.logs(t, "names", living, debOrphan, debData)
 	n.goes(t, debOrphan)
-	show("%s: apt-get install took %s; the first orphan was reaped %s after its start (hold 2 s, confirm 5 s; by default 5 min each)",
-		n.release, installed.Round(10*time.Millisecond), time.Since(began).Round(100*time.Millisecond))
-	n.waitRecord(t, debData, policy.KindParked, "")
-	n.stays(t, living)
+	n.record(t, debData, "cleaned")
 	n.holdsData(t)
-	n.started(t, "following journald", "It enforces: ", "hold (2s)")
-	// In the real unit, which filters system calls.
-	for _, word := range []string{"the walker uses openat2", "Landlock confines each batch"} {
-		if all := n.journal(t, "--unit=orphan-reaper", "--grep", word); len(all) != 1 {
+	n.stays(t, living)
+}
+
+// debConfined: the filter of system calls lets openat2 and Landlock through, the daemon is in PID 1's mount namespace, and
+// systemd finds no fault in the unit.
+func debConfined(t *testing.T, n *node) {
+	for _, word := range []string{"the kernel stops each step at a mount", "a batch can change nothing but"} {
+		if len(n.journal(t, "--unit=orphan-reaper", "--grep", word)) != 1 {
 			t.Errorf("the log of its start lacks %q: %s", word, kit.Texts(n.journal(t, "--unit=orphan-reaper")))
+		}
+	}
+	own, first := n.Run(t, "readlink", "/proc/"+n.show("orphan-reaper", "MainPID")+"/ns/mnt"), n.Run(t, "readlink", "/proc/1/ns/mnt")
+	if own != first {
+		t.Errorf("the daemon's mount namespace is %s, and PID 1's %s", own, first)
+	}
+	if out, err := n.Try("bash", "-c", "systemd-analyze verify --man=no /usr/lib/systemd/system/orphan-reaper.service 2>&1"); out != "" || err != nil {
+		t.Errorf("systemd-analyze verify: %v %s", err, out)
+	}
+	for _, e := range n.journal(t, "_PID=1", "--priority=warning") {
+		if strings.Contains(e.Get("MESSAGE"), "orphan-reaper") {
+			t.Errorf("systemd warns: %s", e.Get("MESSAGE"))
 		}
 	}
 }
 
-// debRecord checks the record in the journal, by its fields and with the catalog's text.
+// debCapable: the capabilities of the unit suffice for directories that only their owners may read or change.
+func debCapable(t *testing.T, n *node) {
+	n.pod(t, debOwned)
+	n.sh(t, "cd /var/lib/kubelet/pods/"+debOwned+"/volumes; mkdir -p kubernetes.io~empty-dir/cache/a kubernetes.io~empty-dir/cache/b; "+
+		"cd kubernetes.io~empty-dir/cache; touch a/x b/x; chown -R 1000 a; chown -R 1001 b; chown 1000 b/x; chmod 0700 a; chmod 1755 b")
+	n.goes(t, debOwned)
+}
+
+// debRecord checks the record in the journal, with the catalog's text.
 func debRecord(t *testing.T, n *node) {
-	e := n.waitRecord(t, debOrphan, policy.KindRemoved, "")
-	if e.Get("MESSAGE_ID") != "4ea9a81c415a40cb96e0a1a629658fc7" || e.Get("_EXE") != "/usr/sbin/orphan-reaper" {
+	e := n.record(t, debOrphan, "removed")
+	if e.Get("_EXE") != "/usr/sbin/orphan-reaper" || e.Get("SYSLOG_IDENTIFIER") != "orphan-reaper" {
 		t.Errorf("the record of the removal: %v", e)
 	}
 	out := n.Run(t, "journalctl", "--no-pager", "-x", "-u", "orphan-reaper", "MESSAGE_ID="+e.Get("MESSAGE_ID"), "ORPHAN_REAPER_POD_UID="+debOrphan)
-	for _, word := range []string{"Subject: ", "Defined-By: orphan-reaper", "Documentation: "} {
+	for _, word := range []string{"Subject: ", "Defined-By: orphan-reaper", "Pod " + debOrphan} {
 		if !strings.Contains(out, word) {
 			t.Errorf("journalctl -x does not print %q: %s", word, out)
 		}
 	}
 }
 
-// debMetrics checks that Debian's node exporter serves the metrics file.
+// debForgery: journald's trusted fields show that other programs wrote the kubelet's words, also with its PID in the text.
+func debForgery(t *testing.T, n *node) {
+	n.knows(t, debForged)
+	n.pod(t, debForged)
+	line := "E$(date '+%m%d %H:%M:%S.%6N') " + n.show("kubelet", "MainPID") + ` kubelet_volumes.go:263] "There were many similar errors." ` +
+		`err="orphaned pod \"` + debForged + `\" found, but error occurred when trying to remove the volumes dir: not a directory" numErrs=1`
+	line = `"$(cat <<END` + "\n" + line + "\nEND\n" + `)"`
+	n.sh(t, "systemd-cat -t kubelet printf '%s\\n' "+line)
+	n.sh(t, "systemd-run --wait --collect --quiet --unit=kubelet-x printf '%s\\n' "+line)
+	n.sh(t, "logger -t kubelet -- "+line)
+	n.pod(t, debLater)
+	n.goes(t, debLater)
+	n.stays(t, debForged)
+	n.waitReason(t, debForged, "not-reported")
+	if err := n.unknown(debForged); err != nil {
+		t.Fatal(err)
+	}
+	n.goes(t, debForged) // only the kubelet's report was missing
+}
+
+// debMetrics: Debian's node exporter serves the metrics file.
 func debMetrics(t *testing.T, n *node) {
-	eventually(t, patience, func() string {
+	kit.Eventually(t, patience, func() string {
 		page, err := n.exporter()
-		return missing(err == nil && strings.Contains(page, "\norphan_reaper_reaped_pods_total 1\n"), "the exporter says: %v %s", err, grep(page, "orphan_reaper"))
+		return kit.Missing(err == nil && strings.Contains(page, "\norphan_reaper_events_total{event=\"removed\"} 4\n"),
+			"the exporter returns: %v %s", err, lines(page, "orphan_reaper"))
 	})
 }
 
-// debRemoved checks that state, configuration and quarantine are kept, and that the unit and its metrics are removed.
+// debRemoved: state, configuration and quarantine are kept; the unit and its metrics are removed.
 func debRemoved(t *testing.T, n *node) {
 	out := n.sh(t, "apt-get remove -y orphan-reaper 2>&1")
-	for _, word := range []string{"/var/lib/kubelet/orphan-reaper (entries: 1, size: ", "/var/lib/orphan-reaper", "/etc/orphan-reaper"} {
+	for _, word := range []string{"the quarantine is not empty", debData[:8], "/var/lib/orphan-reaper", "/etc/orphan-reaper"} {
 		if !strings.Contains(out, word) {
 			t.Errorf("the removal does not print %q: %s", word, out)
 		}
 	}
-	if !exists(n.Path(config)) {
+	if !kit.Exists(n.Path(config)) {
 		t.Error("the configuration was removed")
 	}
 	n.uninstalled(t)
-	n.noMetrics(t)
 	n.holdsData(t)
 }
 
-// uninstalled checks that no program and no unit remains, and that the state is kept.
+// uninstalled checks that no program, no unit and no metrics are left, and that the state is kept.
 func (n *node) uninstalled(t *testing.T) {
 	t.Helper()
-	for _, path := range []string{"/usr/sbin/orphan-reaper", "/opt/orphan-reaper", "/usr/lib/systemd/system/orphan-reaper.service", "/etc/systemd/system/orphan-reaper.service"} {
-		if exists(n.Path(path)) {
+	for _, path := range []string{"/usr/sbin/orphan-reaper", "/usr/lib/systemd/system/orphan-reaper.service"} {
+		if kit.Exists(n.Path(path)) {
 			t.Errorf("%s still exists", path)
 		}
 	}
 	if got := n.show("orphan-reaper", "ActiveState"); got != "inactive" {
 		t.Errorf("the unit is %s", got)
 	}
-	if !exists(n.Path("/var/lib/orphan-reaper")) {
+	if !kit.Exists(n.Path("/var/lib/orphan-reaper/ledger.jsonl")) {
 		t.Error("the state was removed")
 	}
-}
-
-// noMetrics checks that the node exporter no longer exports the daemon's metrics.
-func (n *node) noMetrics(t *testing.T) {
-	t.Helper()
-	eventually(t, patience, func() string {
+	kit.Eventually(t, patience, func() string {
 		page, err := n.exporter()
-		return missing(err == nil && !strings.Contains(page, "orphan_reaper"), "the exporter still says: %v %s", err, grep(page, "orphan_reaper"))
+		return kit.Missing(err == nil && !strings.Contains(page, "orphan_reaper"), "the exporter still returns: %v %s", err, lines(page, "orphan_reaper"))
 	})
 }
 
-// debPurged checks that possible user data is never touched, that its place is printed, and that the files that a
-// restore needs are kept. Without user data everything is removed.
+// debPurged: what may be data of a user is never removed, nor what a restore needs. Without it everything is removed.
 func debPurged(t *testing.T, n *node) {
-	out := n.sh(t, "apt-get purge -y orphan-reaper 2>&1")
-	if !strings.Contains(out, "/var/lib/kubelet/orphan-reaper (entries: 1, size: ") {
+	if out := n.sh(t, "apt-get purge -y orphan-reaper 2>&1"); !strings.Contains(out, ours+" (size: ") {
 		t.Errorf("purge does not print where the data is: %s", out)
 	}
 	n.holdsData(t)
-	n.sh(t, "apt-get install -y ./orphan-reaper_*_amd64.deb")
-	eventually(t, patience, func() string { return missing(n.state() == "enabled active notify", "installed again: %s", n.state()) })
-	if out := n.sh(t, "orphan-reaper quarantine list"); !strings.Contains(out, debData) {
+	n.install(t)
+	if out := n.sh(t, "orphan-reaper quarantine list"); !strings.Contains(out, debData[:8]) {
 		t.Errorf("installed again, the quarantine is %s", out)
 	}
 	n.sh(t, "systemctl stop orphan-reaper; orphan-reaper quarantine purge --yes "+debData)
 	n.sh(t, "apt-get purge -y orphan-reaper")
-	for _, path := range []string{"/etc/orphan-reaper", "/var/lib/orphan-reaper", "/var/lib/kubelet/orphan-reaper"} {
-		if exists(n.Path(path)) {
+	for _, path := range []string{"/etc/orphan-reaper", "/var/lib/orphan-reaper", ours} {
+		if kit.Exists(n.Path(path)) {
 			t.Errorf("%s still exists: %s", path, n.Run(t, "ls", "-laR", path))
 		}
 	}
 	n.stays(t, living)
 }
 
-func (n *node) state() string {
-	enabled, _ := n.Try("systemctl", "is-enabled", "orphan-reaper")
-	active, _ := n.Try("systemctl", "is-active", "orphan-reaper")
-	return enabled + " " + active + " " + n.show("orphan-reaper", "Type")
-}
-
-// started checks the daemon's messages at its last start.
-func (n *node) started(t *testing.T, words ...string) {
-	t.Helper()
-	all := n.journal(t, "--identifier=orphan-reaper", "MESSAGE_ID=31ef80b5113940adaecfb7a43fd035cc")
-	if len(all) == 0 {
-		t.Fatal("the log has no start")
-	}
-	out := all[len(all)-1].Get("MESSAGE")
-	for _, word := range words {
-		if !strings.Contains(out, word) {
-			t.Errorf("the log of its start lacks %q: %s", word, out)
-		}
-	}
-}
-
-// holdsData checks that the user data is in quarantine, unchanged.
-func (n *node) holdsData(t *testing.T) {
-	t.Helper()
-	found, err := filepath.Glob(n.Path("/var/lib/kubelet/orphan-reaper/*/volumes/" + nfs + "/vol/precious"))
-	if err != nil || len(found) != 1 {
-		t.Fatalf("the user's file: %v %v; the quarantine: %s", found, err, n.Run(t, "find", "/var/lib/kubelet/orphan-reaper"))
-	}
-	if got := n.Run(t, "cat", strings.TrimPrefix(found[0], n.Path("/"))); got != users {
-		t.Errorf("the user's file is %q", got)
-	}
-}
-
-// exporter queries the guest's node exporter with programs that every Debian has.
-func (n *node) exporter() (string, error) {
-	return n.Try("bash", "-c", `exec 3<>/dev/tcp/127.0.0.1/9100; printf 'GET /metrics HTTP/1.0\r\n\r\n' >&3; cat <&3`)
-}
-
-// grep returns the lines of a long text that a failure prints.
-func grep(text, word string) string {
+// lines returns the lines of a long text that a failure prints.
+func lines(text, word string) string {
 	var found strings.Builder
 	for line := range strings.Lines(text) {
-		if strings.Contains(line, word) {
-			fmt.Fprint(&found, line)
+		if strings.Contains(line, word) && !strings.HasPrefix(line, "#") {
+			found.WriteString(line)
 		}
 	}
 	return found.String()

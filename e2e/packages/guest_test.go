@@ -38,15 +38,12 @@ exec systemd-nspawn --boot --register=no --keep-unit --private-network --console
 // boot starts the guest and waits until its systemd has started its units. The layer is already in dir.
 func boot(t *testing.T, release, dir string) *guest {
 	t.Helper()
-	tree, err := filepath.Abs(treeOf(release))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !exists(tree) {
+	tree := filepath.Join(trees, release)
+	if !kit.Exists(tree) {
 		t.Fatalf("%s does not exist; make test-packages makes it", tree)
 	}
 	for _, name := range []string{"over", "root"} {
-		mkdir(t, filepath.Join(dir, name))
+		kit.Mkdir(t, filepath.Join(dir, name))
 	}
 	g := &guest{dir: dir}
 	cgroup := g.cgroup(t)
@@ -60,14 +57,14 @@ func boot(t *testing.T, release, dir string) *guest {
 
 func (g *guest) cgroup(t *testing.T) *os.File {
 	t.Helper()
-	f, err := os.Open(mkdir(t, g.ownCgroup()))
+	f, err := os.Open(kit.Mkdir(t, g.ownCgroup()))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
 		// The kernel removes a process from its cgroup shortly after its end.
-		eventually(t, 10*time.Second, func() string {
-			for _, dir := range slices.Backward(below(g.ownCgroup())) {
+		kit.Eventually(t, 10*time.Second, func() string {
+			for _, dir := range slices.Backward(kit.Below(g.ownCgroup())) {
 				if err := unix.Rmdir(dir); err != nil {
 					return err.Error()
 				}
@@ -123,7 +120,7 @@ func (g *guest) stop(t *testing.T) {
 // inCgroup returns the guest's processes.
 func (g *guest) inCgroup() []int {
 	var pids []int
-	for _, dir := range below(g.ownCgroup()) {
+	for _, dir := range kit.Below(g.ownCgroup()) {
 		b, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
 		if err != nil {
 			continue
@@ -135,10 +132,4 @@ func (g *guest) inCgroup() []int {
 		}
 	}
 	return pids
-}
-
-// unit runs a command as a unit of its own: systemd-run(1) returns the exit code.
-func (g *guest) unit(t *testing.T, args ...string) string {
-	t.Helper()
-	return g.Run(t, append([]string{"systemd-run", "--wait", "--pipe", "--collect", "--quiet"}, args...)...)
 }

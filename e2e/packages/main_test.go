@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -20,26 +19,18 @@ import (
 // tag is the prefix of our cgroups' names.
 const tag = "orpkg"
 
-// The parameters from make test-packages: the releases to boot, and the directories of the packages of this tree and
-// of the same with a higher version.
+// The parameters from make test-packages: the releases to boot, and the directories of the packages of this tree, of the
+// same with a higher version, and of what trees.sh makes.
 var (
 	releases = strings.Fields(os.Getenv("PACKAGES_RELEASES"))
 	dist     = os.Getenv("PACKAGES_DIST")
 	next     = os.Getenv("PACKAGES_NEXT")
+	trees    = os.Getenv("PACKAGES_TREES")
 )
 
 // place is the directory of the suite's files. It is also its lock: two runs at once would treat each other's cgroups
 // as residue.
 const place = "/var/tmp/orphan-reaper-packages"
-
-// Short names of what the suites share.
-var (
-	eventually = kit.Eventually
-	missing    = kit.Missing
-	below      = kit.Below
-	mkdir      = kit.Mkdir
-	exists     = kit.Exists
-)
 
 // patience is the time limit of a step.
 const patience = 40 * time.Second
@@ -71,40 +62,13 @@ func run(m *testing.M) (code int, err error) {
 	build := exec.Command("go", "build", "-trimpath", "-tags=grpcnotrace,nethttpomithttp2", "-o", filepath.Join(place, "kubelet"), "./standin")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
-		return 1, fmt.Errorf("cannot build the stand-ins: %w\n%s", err, out)
+		return 1, fmt.Errorf("cannot build the stand-in: %w\n%s", err, out)
 	}
 	code = m.Run()
 	if code != 0 {
-		kit.KeepLogs("packages", place+"/*/*.log", filepath.Join("..", "..", ".cache", "packages", "logs"))
+		kit.KeepLogs("packages", place+"/*/*.log", filepath.Join(trees, "logs"))
 	}
-	for _, line := range shown.lines {
-		_, _ = fmt.Println(line)
-	}
-	return code, sizes()
-}
-
-// shown is the summary at the end of the run, passed or failed.
-var shown struct {
-	sync.Mutex
-
-	lines []string
-}
-
-func show(format string, args ...any) {
-	shown.Lock()
-	defer shown.Unlock()
-	shown.lines = append(shown.lines, fmt.Sprintf(format, args...))
-}
-
-// sizes adds the packages' sizes to the summary.
-func sizes() error {
-	all, err := os.ReadDir(dist)
-	for _, entry := range all {
-		if info, e := entry.Info(); e == nil {
-			_, _ = fmt.Printf("%8.1f KiB %s\n", float64(info.Size())/1024, entry.Name())
-		}
-	}
-	return err
+	return code, nil
 }
 
 // mountCgroups mounts the cgroup file system, since a machine may have none of version 2 only, and removes the
@@ -119,15 +83,12 @@ func mountCgroups(on string) error {
 	}
 	var errs []error
 	for _, top := range left {
-		for _, dir := range slices.Backward(below(top)) {
+		for _, dir := range slices.Backward(kit.Below(top)) {
 			errs = append(errs, unix.Rmdir(dir))
 		}
 	}
 	return errors.Join(errs...)
 }
-
-// treeOf returns the directory in which trees.sh has installed a release.
-func treeOf(release string) string { return filepath.Join("..", "..", ".cache", "packages", release) }
 
 // everywhere runs a test on all releases at once.
 func everywhere(t *testing.T, test func(t *testing.T, release string)) {
@@ -155,10 +116,4 @@ func steps(t *testing.T, n *node, all []step) {
 			return
 		}
 	}
-}
-
-// lay writes a file that every user of the guest may read.
-func lay(t *testing.T, path, text string) {
-	t.Helper()
-	kit.Lay(t, path, text, 0o644)
 }

@@ -10,11 +10,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"golang.org/x/sys/unix"
+	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/e2e/kit"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
 // node is a guest with a kubelet and a runtime, and with the packages in /root.
@@ -24,46 +22,59 @@ type node struct {
 	release string
 }
 
-// Every node has one living pod, and a user's directory to be mounted.
 const (
-	living = "5a11fe00-0000-4000-8000-0000000000f0"
-	behind = "/srv/behind/precious"
+	living = "5a11fe00-0000-4000-8000-0000000000f0" // the pod that runs on every node
+	behind = "/srv/behind/precious"                 // a user's file, whose directory can be mounted
 	users  = "a user's"
-	fifo   = "/run/kubelet.say" // the stand-in's FIFO
+	nfs    = "kubernetes.io~nfs" // the directory of a plugin in the kubelet's own code
+	config = "/etc/orphan-reaper/config.yaml"
+	ours   = "/var/lib/kubelet/orphan-reaper"
+)
+
+// dropIn is an administrator's change of the unit: the flags make the daemon quick from its first start.
+const (
+	dropIn = "etc/systemd/system/orphan-reaper.service.d/quick.conf"
+	quick  = "[Service]\nExecStart=\nExecStart=/usr/sbin/orphan-reaper run --hold 2s --confirm 5s --retention 5s\n"
 )
 
 // newNode boots a node. The layer has the administrator's files.
 func newNode(t *testing.T, release string, layer map[string]string) *node {
 	t.Helper()
-	dir := mkdir(t, filepath.Join(place, strings.ReplaceAll(t.Name(), "/", "-")))
+	dir := kit.Mkdir(t, filepath.Join(place, strings.ReplaceAll(t.Name(), "/", "-")))
 	top := filepath.Join(dir, "layer")
 	files := map[string]string{
 		"etc/machine-id":                        "0123456789abcdef0123456789abcdef\n", // without it, the first boot would enable every unit
 		"etc/hostname":                          "node-1\n",
-		"etc/systemd/system/containerd.service": "[Service]\nExecStart=/usr/local/bin/containerd /run/containerd/containerd.sock " + living + "\n",
-		"etc/systemd/system/kubelet.service":    "[Service]\nExecStart=/usr/local/bin/kubelet --root-dir=/var/lib/kubelet --container-runtime-endpoint=unix:///run/containerd/containerd.sock\n",
+		"etc/systemd/system/containerd.service": "[Service]\nExecStart=/usr/local/bin/containerd /run/containerd/containerd.sock\n",
+		"etc/systemd/system/kubelet.service":    "[Service]\nExecStart=/usr/local/bin/kubelet --root-dir=/var/lib/kubelet\n",
+		dropIn:                                  quick,
 		behind:                                  users,
 	}
 	maps.Copy(files, layer)
 	for path, text := range files {
 		lay(t, filepath.Join(top, path), text)
 	}
-	copyTo(t, mkdir(t, filepath.Join(top, "usr/local/bin")), filepath.Join(place, "kubelet"))
+	copyTo(t, kit.Mkdir(t, filepath.Join(top, "usr/local/bin")), filepath.Join(place, "kubelet"))
 	if err := os.Symlink("kubelet", filepath.Join(top, "usr/local/bin/containerd")); err != nil {
 		t.Fatal(err)
 	}
 	for to, from := range map[string]string{"root": dist, "root/next": next} {
-		copyTo(t, mkdir(t, filepath.Join(top, to)), packagesIn(t, from)...)
+		copyTo(t, kit.Mkdir(t, filepath.Join(top, to)), packagesIn(t, from)...)
 	}
 	n := &node{guest: boot(t, release, dir), release: release}
-	// A cgroup tree without any running pod proves nothing.
-	mkdir(t, n.Path("/sys/fs/cgroup/kubepods/besteffort/pod"+living))
+	// Without a cgroup of any pod the daemon would not count on the cgroups.
+	kit.Mkdir(t, n.Path("/sys/fs/cgroup/kubepods/besteffort/pod"+living))
+	n.knows(t, living)
+	lay(t, n.Path("/run/running/"+living), "")
 	n.pod(t, living)
 	n.Run(t, "systemctl", "start", "containerd", "kubelet")
-	eventually(t, patience, func() string {
-		return missing(exists(n.Path(fifo)), "the kubelet has not started: %s", n.show("kubelet", "ActiveState"))
-	})
 	return n
+}
+
+// lay writes a file that every user of the guest may read.
+func lay(t *testing.T, path, text string) {
+	t.Helper()
+	kit.Lay(t, path, text, 0o644)
 }
 
 // packagesIn returns the files of a release in one directory.
@@ -84,9 +95,6 @@ func copyTo(t *testing.T, dir string, files ...string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if st.IsDir() {
-			continue
-		}
 		b, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
@@ -97,39 +105,47 @@ func copyTo(t *testing.T, dir string, files ...string) {
 	}
 }
 
-func (n *node) dirOf(uid string) string { return n.Path("/var/lib/kubelet/pods/" + uid) }
-
-// nfs is the directory of a plugin in the kubelet's own code.
-const nfs = "kubernetes.io~nfs"
-
-// pod makes the residue of a pod, without user data.
-func (n *node) pod(t *testing.T, uid string) {
+// knows makes the kubelet know a pod, so that it does not report it.
+func (n *node) knows(t *testing.T, uid string) {
 	t.Helper()
-	mkdir(t, filepath.Join(n.dirOf(uid), "volumes", nfs, "vol"))
-	lay(t, filepath.Join(n.dirOf(uid), "etc-hosts"), "127.0.0.1 localhost\n")
+	lay(t, n.Path("/run/known/"+uid), "")
 }
 
-// logs makes the stand-in kubelet log the selected line for each pod.
-func (n *node) logs(t *testing.T, word string, uids ...string) {
+// unknown makes the kubelet forget a pod.
+func (n *node) unknown(uid string) error { return os.Remove(n.Path("/run/known/" + uid)) }
+
+func (n *node) dirOf(uid string) string { return n.Path("/var/lib/kubelet/pods/" + uid) }
+
+// pod makes the directory of a pod as an hour ago, with the files in its volume.
+func (n *node) pod(t *testing.T, uid string, files ...string) {
 	t.Helper()
-	var f *os.File
-	eventually(t, patience, func() string {
-		// The FIFO has no reader (ENXIO, fifo(7)) while a kubelet starts.
-		var err error
-		f, err = os.OpenFile(n.Path(fifo), os.O_WRONLY|unix.O_NONBLOCK, 0)
-		return missing(err == nil, "cannot write to the kubelet: %v", err)
-	})
-	defer func() { _ = f.Close() }()
-	for _, uid := range uids {
-		if _, err := fmt.Fprintf(f, "%s %s\n", word, uid); err != nil {
+	made := filepath.Join(n.Path("/var/lib/kubelet"), "making")
+	volume := kit.Mkdir(t, filepath.Join(made, "volumes", nfs, "vol"))
+	lay(t, filepath.Join(made, "etc-hosts"), "127.0.0.1 localhost\n")
+	for _, name := range files {
+		lay(t, filepath.Join(volume, name), users)
+	}
+	hour := time.Now().Add(-time.Hour)
+	for _, dir := range kit.Below(made) {
+		if err := os.Chtimes(dir, hour, hour); err != nil {
 			t.Fatal(err)
 		}
+	}
+	kit.Mkdir(t, filepath.Dir(n.dirOf(uid)))
+	if err := os.Rename(made, n.dirOf(uid)); err != nil { // the kubelet would report it half made
+		t.Fatal(err)
 	}
 }
 
 func (n *node) show(unit, property string) string {
 	out, _ := n.Try("systemctl", "show", "--property="+property, "--value", unit)
 	return out
+}
+
+func (n *node) state() string {
+	enabled, _ := n.Try("systemctl", "is-enabled", "orphan-reaper")
+	active, _ := n.Try("systemctl", "is-active", "orphan-reaper")
+	return enabled + " " + active
 }
 
 // journal returns the matching entries, oldest first.
@@ -149,19 +165,19 @@ func (n *node) of(t *testing.T, uid string) []kit.Event {
 	return n.journal(t, "--unit=orphan-reaper", "ORPHAN_REAPER_POD_UID="+uid)
 }
 
-// waitRecord waits for a record of the kind, with the given reason, if any.
-func (n *node) waitRecord(t *testing.T, uid string, kind policy.Kind, reason policy.Reason) kit.Event {
+// record waits for a record of the kind.
+func (n *node) record(t *testing.T, uid, kind string) (found kit.Event) {
 	t.Helper()
-	var found kit.Event
-	eventually(t, patience, func() string {
+	kit.Eventually(t, patience, func() string {
 		all := n.of(t, uid)
 		for _, e := range all {
-			if e.Is(string(kind), string(reason)) {
+			if e.Is(kind, "") {
 				found = e
 				return ""
 			}
 		}
-		return fmt.Sprintf("no record %s %s of %s: %s", kind, reason, uid, kit.Texts(all))
+		scan, _ := n.Try("orphan-reaper", "scan")
+		return fmt.Sprintf("no record %s of %s: %s\n%s", kind, uid, kit.Texts(all), scan)
 	})
 	return found
 }
@@ -169,63 +185,60 @@ func (n *node) waitRecord(t *testing.T, uid string, kind policy.Kind, reason pol
 // goes waits until the pod is removed and has a record of that.
 func (n *node) goes(t *testing.T, uid string) {
 	t.Helper()
-	n.waitRecord(t, uid, policy.KindRemoved, "")
-	if exists(n.dirOf(uid)) {
+	n.record(t, uid, "removed")
+	if kit.Exists(n.dirOf(uid)) {
 		t.Errorf("%s still exists", uid)
 	}
 }
 
-// stays checks that nothing of the pod was removed.
+// stays checks that nothing of the pod was moved.
 func (n *node) stays(t *testing.T, uid string) {
 	t.Helper()
-	if !exists(filepath.Join(n.dirOf(uid), "volumes", nfs, "vol")) {
+	if !kit.Exists(filepath.Join(n.dirOf(uid), "volumes", nfs, "vol")) {
 		t.Errorf("%s has lost its volume: %s", uid, kit.Texts(n.of(t, uid)))
 	}
 	for _, e := range n.of(t, uid) {
-		if e.Get("ORPHAN_REAPER_KIND") == string(policy.KindParked) {
-			t.Errorf("%s was parked: %s", uid, e.Get("MESSAGE"))
+		if e.Is("quarantined", "") {
+			t.Errorf("%s was moved: %s", uid, e.Get("MESSAGE"))
 		}
 	}
 }
 
-// report is the part of scan -o json that the suite reads.
-type report struct {
-	Pods []struct {
-		UID     string
-		Verdict string
-		Reasons []string
-	}
-	Quarantine []struct {
-		UID   string
-		Phase string
-	}
-	Node struct {
-		KubeletPID int                            `json:"kubelet_pid"`
-		MayEnforce struct{ Value, Detail string } `json:"may_enforce"`
-	}
-}
-
-// scan returns the report of the program's scan beside the daemon.
-func (n *node) scan(t *testing.T) (r report) {
+// holdsData checks that the user's file is in quarantine, unchanged.
+func (n *node) holdsData(t *testing.T) {
 	t.Helper()
-	out, _ := n.Try("orphan-reaper", "scan", "-o", "json") // exit code 3: something is kept
-	if err := json.Unmarshal([]byte(out), &r); err != nil {
-		t.Fatalf("%v in %s", err, out)
+	found, err := filepath.Glob(n.Path(ours, "*/volumes", nfs, "vol/precious"))
+	if err != nil || len(found) != 1 {
+		t.Fatalf("the user's file: %v %v; the quarantine: %s", found, err, n.Run(t, "find", ours))
 	}
-	return r
+	if b, err := os.ReadFile(found[0]); err != nil || string(b) != users {
+		t.Errorf("the user's file is %q, %v", b, err)
+	}
 }
 
-// short is a configuration with short times and additional lines.
-func short(more ...string) string {
-	return "hold: 2s\nconfirm: 5s\n" + strings.Join(more, "")
-}
-
-const config = "/etc/orphan-reaper/config.yaml"
-
-// install installs the package with apt, and returns the output.
-func (n *node) install(t *testing.T) string {
+// waitReason waits until a scan beside the daemon keeps the pod for a reason.
+func (n *node) waitReason(t *testing.T, uid, reason string) {
 	t.Helper()
-	return n.sh(t, "apt-get install -y ./orphan-reaper_*_amd64.deb")
+	kit.Eventually(t, patience, func() string {
+		var s struct {
+			Pods []struct {
+				UID     string
+				Reasons []struct{ Reason string }
+			}
+		}
+		out, _ := n.Try("orphan-reaper", "scan", "-o", "json") // exit code 3: something is kept
+		if err := json.Unmarshal([]byte(out), &s); err != nil {
+			t.Fatalf("%v in %s", err, out)
+		}
+		for _, p := range s.Pods {
+			for _, r := range p.Reasons {
+				if p.UID == uid && r.Reason == reason {
+					return ""
+				}
+			}
+		}
+		return out
+	})
 }
 
 // sh runs a script in the directory of the packages, in an administrator's shell.
@@ -234,19 +247,49 @@ func (n *node) sh(t *testing.T, script string) string {
 	return n.Run(t, "bash", "-euo", "pipefail", "-c", "cd /root\n"+script)
 }
 
+// install installs the package with apt, and returns the output.
+func (n *node) install(t *testing.T) string {
+	t.Helper()
+	return n.sh(t, "apt-get install -y ./orphan-reaper_*_amd64.deb 2>&1")
+}
+
 // configure writes the configuration and reloads the daemon without a restart.
 func (n *node) configure(t *testing.T, text string) {
 	t.Helper()
-	const read = "the configuration was read again"
-	before := len(n.journal(t, "--unit=orphan-reaper", "--grep", read))
 	pid := n.show("orphan-reaper", "MainPID")
 	lay(t, n.Path(config), text)
 	n.Run(t, "systemctl", "reload", "orphan-reaper")
-	eventually(t, patience, func() string {
-		return missing(len(n.journal(t, "--unit=orphan-reaper", "--grep", read)) > before, "the configuration was not read")
+	if got := n.show("orphan-reaper", "ActiveState") + " " + n.show("orphan-reaper", "MainPID"); got != "active "+pid {
+		t.Errorf("after the reload: %s, want PID %s", got, pid)
+	}
+}
+
+// restarted waits until the daemon runs as another process.
+func (n *node) restarted(t *testing.T, pid string) {
+	t.Helper()
+	kit.Eventually(t, patience, func() string {
+		now, state := n.show("orphan-reaper", "MainPID"), n.show("orphan-reaper", "ActiveState")
+		return kit.Missing(now != pid && now != "0" && state == "active", "the unit is %s, PID %s, was %s", state, now, pid)
 	})
-	eventually(t, patience, func() string {
-		got := n.show("orphan-reaper", "ActiveState") + " " + n.show("orphan-reaper", "MainPID")
-		return missing(got == "active "+pid, "after the reload: %s", got)
-	})
+}
+
+// override changes the unit like systemctl edit.
+func (n *node) override(t *testing.T, settings string) {
+	t.Helper()
+	lay(t, n.Path("/etc/systemd/system/orphan-reaper.service.d/zz.conf"), "[Service]\n"+settings)
+	n.Run(t, "systemctl", "daemon-reload")
+}
+
+func (n *node) read(t *testing.T, path string) string {
+	t.Helper()
+	b, err := os.ReadFile(n.Path(path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// exporter asks the guest's node exporter, with programs that every Debian has.
+func (n *node) exporter() (string, error) {
+	return n.Try("bash", "-c", `exec 3<>/dev/tcp/127.0.0.1/9100; printf 'GET /metrics HTTP/1.0\r\n\r\n' >&3; cat <&3`)
 }

@@ -28,21 +28,21 @@ var (
 	target = regexp.MustCompile("(?m)(?:`|^|&& )make ((?:[a-z][a-z0-9-]*(?: |\\b))+)")
 )
 
-// renamed are the rooms whose final names the pages have. It goes with docs/next.
+// renamed are the rooms whose final names the pages have. It goes with docs.
 var renamed = strings.NewReplacer(
-	"^docs/", "docs/next/", "^README.md", "docs/next/README.md", "^SECURITY.md", "docs/next/SECURITY.md",
-	"^CONTRIBUTING.md", "docs/next/CONTRIBUTING.md", "^CHANGELOG.md", "docs/next/CHANGELOG.md", "^cmd/orphan-reaper", "cmd/next",
-	"^reaper/audit", "reaper/next/audit", "^reaper/cni", "reaper/next/cni", "^reaper/fleet", "reaper/next/fleet",
-	"^reaper/tracing", "reaper/next/tracing", "^reaper/pass.go", "reaper/loop/pass.go", "^parsers/reason.go", "parsers/report/reason.go",
-	"^parsers/stream.go", "parsers/report/stream.go", "^packaging/chart", "packaging/next/chart", "^", "",
+	"^docs/", "docs/", "^README.md", "docs/README.md", "^SECURITY.md", "docs/SECURITY.md",
+	"^CONTRIBUTING.md", "docs/CONTRIBUTING.md", "^CHANGELOG.md", "docs/CHANGELOG.md", "^cmd/orphan-reaper", "cmd/orphan-reaper",
+	"^reaper/audit", "reaper/audit", "^reaper/cni", "reaper/cni", "^reaper/fleet", "reaper/fleet",
+	"^reaper/tracing", "reaper/tracing", "^reaper/pass.go", "reaper/loop/pass.go", "^parsers/reason.go", "parsers/reason.go",
+	"^parsers/stream.go", "parsers/stream.go", "^packaging/chart", "packaging/chart", "^", "",
 )
 
-// leaving are the dependencies of what goes together with docs/next.
+// leaving are the dependencies of what goes together with docs.
 var leaving = []string{"github.com/rogpeppe/go-internal", "go.yaml.in/yaml/v3", "k8s.io/apimachinery"}
 
 // place returns where the file of a page's path is.
 func place(name string) string {
-	if _, err := os.Stat("../../docs/next"); err == nil {
+	if _, err := os.Stat("../../docs"); err == nil {
 		name = renamed.Replace("^" + name)
 	}
 	return path.Join("../..", name)

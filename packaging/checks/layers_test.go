@@ -50,73 +50,38 @@ const pureImports = `bufio bytes cmp crypto/sha256 encoding/hex encoding/json er
 
 // layers is the import graph. The first row that matches a package counts.
 var layers = []layer{
-	{"parsers/...", pure, "parsers/...", "a parser gets a string or an io.Reader"},
-	{"reaper/clean", pure, "", "every package may import it"},
-	{"reaper/progress", loop, "", "every package may import it"},
-	{"reaper/policy/...", pure, "parsers reaper/clean reaper/policy/...", "what judges gets values"},
+	{"parsers", pure, "", "a parser gets a string or an io.Reader"},
 	{"reaper/content", pure, "", "what judges gets values"},
-	{"reaper/judge", pure, "parsers/... reaper/content", "what judges gets values"},
-	{"reaper/loop", loop, "parsers/... reaper/judge reaper/span", "cmd gives the loop what reads and changes"},
-	{"reaper", loop, "parsers reaper/policy/... reaper/progress", "cmd gives the loop what reads and changes"},
+	{"reaper/judge", pure, "parsers reaper/content", "what judges gets values"},
+	{"reaper/span", loop, "", "every room may time its steps"},
+	{"reaper", loop, "parsers reaper/judge reaper/span", "cmd gives the loop what reads and changes"},
 
 	// These know no rule of ours.
-	{"reaper/span", loop, "", "every package may import it"},
 	{"reaper/bounded", reads, "", "it bounds any call"},
-	{"reaper/beneath", reads, "reaper/clean reaper/policy/...", "it opens and decides nothing"},
 	{"reaper/fdpath", reads, "reaper/bounded reaper/content reaper/judge", "it opens and decides nothing"},
 	{"reaper/cri/fakecri", tests, "", ""},
-	{"reaper/cri", reads, "reaper/beneath", "what an answer means is for the package that asks"},
-	{"reaper/kube", reads, "reaper/beneath reaper/clean reaper/policy/...", "what an answer means is for the package that asks"},
+	{"reaper/cri", reads, "", "what an answer means is for the package that asks"},
+	{"reaper/tracing", reads, "reaper/span", "it sends the times of steps"},
 
-	// The core: what follows, reads, changes, keeps and records knows none of the others, nor CNI, nor the fleet.
-	{"reaper/logs", reads, "parsers/report", "it follows logs and judges nothing"},
-	{"reaper/source", reads, "parsers reaper/clean", "it follows logs and judges nothing"},
+	// The core: none of these knows another, nor CNI, nor the fleet.
+	{"reaper/logs", reads, "parsers", "it follows logs and judges nothing"},
 	{"reaper/node", reads, "parsers reaper/bounded reaper/content reaper/cri reaper/fdpath reaper/judge reaper/span", "reading never removes"},
-	{"reaper/probe/procfs", reads, base, "it reads /proc for the sensors"},
-	{"reaper/probe", reads, base + "reaper/cri reaper/kube reaper/probe/...", "reading never removes"},
-	{"reaper/probe/...", reads, base + "reaper/cri reaper/kube reaper/probe/procfs", "a sensor knows no other, and reading never removes"},
-	{"reaper/internal/change", changes, "reaper/beneath", "it makes the system calls that change the disk, and decides nothing"},
-	{"reaper/removal/confine", reads, base, "it takes rights away and removes nothing"},
-	{"reaper/removal", changes, base + "reaper/internal/change reaper/progress reaper/removal/confine", "removal decides nothing and reads no node"},
 	{"reaper/quarantine", changes, "parsers reaper/bounded reaper/content reaper/fdpath reaper/judge reaper/span", "it decides nothing and reads no node"},
-	{"reaper/unmount", changes, base + "reaper/internal/change", "unmount decides nothing and reads no node"},
 	{"reaper/ledger", reads, "parsers reaper/judge", "it keeps records and decides nothing"},
-	{"reaper/state", reads, "parsers reaper/clean reaper/policy/...", "it keeps records and decides nothing"},
-	{"reaper/audit", reads, "parsers reaper/bounded reaper/clean reaper/policy/...", "it records and decides nothing"},
-	{"reaper/sim", tests, "", ""},
+	{"reaper/audit", reads, "reaper reaper/bounded reaper/content reaper/judge", "it records and decides nothing"},
 	{"reaper/testkit", tests, "", ""},
 
 	// CNI and the fleet import the core.
-	{"reaper/cni", loop, "parsers reaper reaper/policy/... reaper/progress", "what judges gets values"},
-	{"reaper/cni/look", reads, base + "reaper/cni reaper/cri reaper/probe/...", "reading never removes"},
-	{"reaper/cni/remove", changes, base + "reaper/cni reaper/internal/change reaper/removal/confine reaper/state", "removal decides nothing and reads no node"},
-	{"reaper/fleet/report", pure, "reaper/clean reaper/policy/...", "a report is made of values"},
-	{"reaper/fleet/...", reads, "reaper/clean reaper/fleet/report reaper/kube reaper/policy/...", "the fleet reports what it was given"},
+	{"reaper/cni", changes, "parsers reaper reaper/bounded reaper/cri reaper/fdpath reaper/judge reaper/quarantine", "the core knows no CNI"},
+	{"reaper/fleet", reads, "reaper reaper/bounded reaper/judge reaper/span", "the fleet reports what it was given"},
 
-	// The new edges, which replace those of the same names.
-	{"reaper/next/audit", reads, "parsers/... reaper/bounded reaper/content reaper/judge reaper/loop", "it records and decides nothing"},
-	{"reaper/next/fleet", reads, "reaper/bounded reaper/judge reaper/loop reaper/span", "it reports what it was given"},
-	{"reaper/next/tracing", reads, "reaper/span", "it sends spans, and knows nothing of what they are about"},
-	{"reaper/next/cni", changes, "parsers reaper/bounded reaper/cri reaper/fdpath reaper/judge reaper/loop reaper/quarantine", "it reads its own files and asks the runtimes; quarantine has the call that removes"},
-	{"cmd/next/internal/show", shows, "parsers/... reaper/bounded reaper/content reaper/judge reaper/loop reaper/next/...", "a screen is made of values"},
-	{"cmd/next/...", wires, "cmd/next/... parsers/... reaper/...", "cmd opens what reads and changes"},
-
-	{"cmd/internal/exit", pure, "", "every command may import it"},
-	{"cmd/internal/human", pure, "", "every command may import it"},
-	{"cmd/internal/config", reads, "cmd/internal/exit cmd/internal/human parsers reaper/clean", "settings come from files and flags"},
-	{"cmd/internal/ui", shows, "cmd/internal/human " + values + "reaper/audit", "a screen is made of values"},
-	{"cmd/internal/app", wires, "cmd/internal/config cmd/internal/exit parsers reaper/...", "it returns what a command shows"},
-	{"cmd/orphan-reaper", wires, "cmd/internal/... " + values, "app opens what reads and changes, for all commands"},
+	{"cmd/internal/config", reads, "reaper/fleet reaper/judge", "settings come from files and flags"},
+	{"cmd/internal/show", shows, "parsers reaper reaper/audit reaper/bounded reaper/fleet reaper/judge", "a screen is made of values"},
+	{"cmd/orphan-reaper", wires, "cmd/internal/... parsers reaper/... reaper", "it puts the rooms together"},
 
 	{"packaging/...", tests, "", ""},
 	{"testdata/...", tests, "", ""},
 }
-
-// What several rows have in common.
-const (
-	base   = "parsers reaper/beneath reaper/bounded reaper/clean reaper/policy/... "
-	values = "parsers reaper reaper/clean reaper/cni reaper/fleet/report reaper/policy/... reaper/progress "
-)
 
 // TestLayers: each package of this module has a row, and imports what the row allows.
 func TestLayers(t *testing.T) {

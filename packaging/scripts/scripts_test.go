@@ -1,5 +1,5 @@
-// Package scripts_test runs the packages' scripts against directories of its own. That they
-// do the right thing to a real systemd is shown by make test-packages.
+// Package scripts_test runs the packages' scripts against directories of its own. make test-packages shows that they do
+// the right thing to a real systemd.
 package scripts_test
 
 import (
@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
-	"github.com/orphan-reaper/orphan-reaper/reaper/state"
+	"github.com/orphan-reaper/orphan-reaper/reaper/judge"
+	"github.com/orphan-reaper/orphan-reaper/reaper/ledger"
 )
 
 // node is a root directory for a script to work in.
@@ -43,23 +43,19 @@ func (n node) put(name, text string) {
 	}
 }
 
-// remember writes the quarantine's place and the records into the state, as the daemon does.
-func (n node) remember(quarantine string, kinds ...policy.Kind) {
+// remember writes events into the ledger, as the daemon does.
+func (n node) remember(quarantine string, kinds ...judge.EventKind) {
 	n.t.Helper()
-	dir := filepath.Join(n.root, stateDir)
-	store, err := state.Open(dir, state.Options{})
+	store, err := ledger.Open(filepath.Join(n.root, stateDir), ledger.Options{Quarantine: filepath.Join(n.root, quarantine)})
 	if err != nil {
 		n.t.Fatal(err)
 	}
-	where := struct {
-		Dir string `json:"dir"`
-	}{filepath.Join(n.root, quarantine)}
 	for _, kind := range kinds {
-		if _, err := store.Append(policy.Record{Kind: kind}); err != nil {
-			n.t.Error(err)
+		if _, e := store.Append(judge.Event{Kind: kind, UID: "2c9a0000-0000-4000-8000-000000000001", Entry: "2c9a.1"}); e != nil {
+			err = errors.Join(err, e)
 		}
 	}
-	if err := errors.Join(store.Save("quarantine", where), store.Close()); err != nil {
+	if err := errors.Join(err, store.Close()); err != nil {
 		n.t.Fatal(err)
 	}
 }
@@ -69,8 +65,8 @@ func (n node) has(name string) bool {
 	return err == nil
 }
 
-// run runs a script in which every absolute path is one below the node's root, with no
-// program of systemd's in reach, as in an image that is built without it.
+// run runs a script in which every absolute path is one below the node's root, with no program of systemd's on PATH, as in
+// an image that is built without it.
 func (n node) run(script string, args ...string) string {
 	n.t.Helper()
 	text, err := os.ReadFile(script)
@@ -94,7 +90,7 @@ func (n node) run(script string, args ...string) string {
 func (n node) tools() string {
 	n.t.Helper()
 	dir := n.t.TempDir()
-	for _, tool := range []string{"du", "grep", "ls", "rm", "rmdir", "sed", "sort", "timeout"} {
+	for _, tool := range []string{"du", "find", "grep", "rm", "rmdir", "sed", "sort", "timeout"} {
 		path, err := exec.LookPath(tool)
 		if err != nil {
 			n.t.Fatal(err)
@@ -112,8 +108,7 @@ const (
 	elsewhere = "srv/quarantine"
 )
 
-// TestPurge: the state is removed, unless quarantined data is, or may be, still there. Quarantined data is
-// never removed.
+// TestPurge: the state is removed, unless quarantined data is, or may be, still there. Quarantined data is never removed.
 func TestPurge(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -122,35 +117,37 @@ func TestPurge(t *testing.T) {
 	}{
 		{"nothing there", func(node) {}, nil},
 		{"never ran", func(n node) { n.put(stateDir+"/sent", "1\n") }, nil},
-		{"empty quarantine", func(n node) {
-			n.remember(usual)
-			n.put(stateDir+"/archive/cni-20260101-000000-000.tar.gz", "x")
+		{"nothing was ever moved", func(n node) { n.remember(elsewhere, judge.EventStarted, judge.EventKept) }, nil},
+		{"the quarantine is empty", func(n node) {
+			n.remember(usual, judge.EventMoving, judge.EventQuarantined, judge.EventRemoved)
+			n.put(stateDir+"/cni-20260101T000000.000000000.tar.gz", "x")
 			n.put(usual+"/x", "")
 			if err := os.Remove(filepath.Join(n.root, usual, "x")); err != nil {
 				n.t.Fatal(err)
 			}
 		}, nil},
-		{"held in the usual quarantine, and the state is lost", func(n node) {
+		{"data in the usual quarantine, and the ledger is lost", func(n node) {
 			n.put(stateDir+"/sent", "1\n")
-			n.put(usual+"/2c9a/volumes/data", "x")
-		}, []string{stateDir + "/sent", usual + "/2c9a/volumes/data"}},
-		{"held elsewhere", func(n node) {
-			n.remember(elsewhere)
-			n.put(elsewhere+"/2c9a/volumes/data", "x")
-		}, []string{stateDir + "/ledger.jsonl", elsewhere + "/2c9a/volumes/data"}},
+			n.put(usual+"/2c9a.1/volumes/data", "x")
+		}, []string{stateDir + "/sent", usual + "/2c9a.1/volumes/data"}},
+		{"data elsewhere", func(n node) {
+			n.remember(elsewhere, judge.EventMoving, judge.EventQuarantined)
+			n.put(elsewhere+"/2c9a.1/volumes/data", "x")
+		}, []string{stateDir + "/ledger.jsonl", elsewhere + "/2c9a.1/volumes/data"}},
 		{"the quarantine's disk is not mounted", func(n node) {
-			n.remember(elsewhere, policy.KindParked)
+			n.remember(elsewhere, judge.EventMoving)
 		}, []string{stateDir + "/ledger.jsonl"}},
-		{"nothing was ever taken", func(n node) { n.remember(elsewhere, policy.KindKept) }, nil},
-		{"a state that cannot be read", func(n node) { n.put(stateDir+"/quarantine.json", "\x00") }, []string{stateDir + "/quarantine.json"}},
-		{"a path that cannot be read", func(n node) {
-			n.put(stateDir+"/quarantine.json", `{"dir":"/srv/\"q"}`)
-		}, []string{stateDir + "/quarantine.json"}},
+		{"the quarantine's path has a quote", func(n node) {
+			n.remember(`srv/"q`, judge.EventMoving)
+			n.put(`srv/"q/2c9a.1/data`, "x")
+		}, []string{stateDir + "/ledger.jsonl", `srv/"q/2c9a.1/data`}},
+		{"the ledger is damaged", func(n node) { n.put(stateDir+"/ledger.jsonl", "\x00\x00\n") }, []string{stateDir + "/ledger.jsonl"}},
+		{"the ledger does not end", func(n node) { n.put(stateDir+"/ledger.jsonl", `{"seq":1,"kind":"mov`) }, []string{stateDir + "/ledger.jsonl"}},
 		{"the quarantine lies in the state directory", func(n node) {
-			n.remember(stateDir + "/q")
-			n.put(stateDir+"/q/2c9a/data", "x")
-		}, []string{stateDir + "/q/2c9a/data", stateDir + "/quarantine.json"}},
-		{"something of a person's in the state directory", func(n node) {
+			n.remember(stateDir+"/q", judge.EventMoving)
+			n.put(stateDir+"/q/2c9a.1/data", "x")
+		}, []string{stateDir + "/q/2c9a.1/data", stateDir + "/ledger.jsonl"}},
+		{"a user's directory in the state directory", func(n node) {
 			n.put(stateDir+"/sent", "1\n")
 			n.put(stateDir+"/mine/data", "x")
 		}, []string{stateDir + "/mine/data"}},
@@ -165,144 +162,75 @@ func TestPurge(t *testing.T) {
 				}
 			}
 			if n.has(stateDir) != (len(c.keeps) > 0) {
-				t.Errorf("state is there: %t", n.has(stateDir))
+				t.Errorf("the state exists: %t", n.has(stateDir))
 			}
-			if (len(c.keeps) > 0) != strings.Contains(out, "It stays") {
+			if (len(c.keeps) > 0) != strings.Contains(out, "It is kept") {
 				t.Errorf("printed %q", out)
 			}
 			if len(c.keeps) == 0 && (n.has(usual) || n.has("etc/orphan-reaper")) {
-				t.Error("an empty directory remains")
+				t.Error("an empty directory is left")
 			}
 		})
 	}
 }
 
-// TestRemoveTakesMetricsAway: only our metrics are removed, at the default places and the configured one, and
-// only with the package, not at an upgrade.
-func TestRemoveTakesMetricsAway(t *testing.T) {
-	const ours, theirs = "# HELP orphan_reaper_orphans Orphans.\n", "# HELP another_orphans Orphans.\n"
-	set := func(n node) {
-		n.put("usr/sbin/orphan-reaper", "#!/bin/sh\necho 'metrics_file: "+n.root+"/srv/reaper.prom # "+n.root+"/etc/orphan-reaper/config.yaml:1'\n")
-		n.put("srv/reaper.prom", ours)
-		n.put("var/lib/prometheus/node-exporter/orphan-reaper.prom", ours)
-		n.put("var/lib/node_exporter/orphan-reaper.prom", theirs)
-		n.put("var/lib/prometheus/node-exporter/other.prom", ours)
-	}
-	for _, c := range []struct {
-		script, keep, remove string
-	}{{"deb.prerm", "upgrade", "remove"}, {"rpm.preun", "1", "0"}} {
-		n := newNode(t)
-		set(n)
-		n.run(c.script, c.keep)
-		if !n.has("srv/reaper.prom") || !n.has("var/lib/prometheus/node-exporter/orphan-reaper.prom") {
-			t.Errorf("%s: an upgrade removes metrics", c.script)
-		}
-		n.run(c.script, c.remove)
-		if n.has("srv/reaper.prom") || n.has("var/lib/prometheus/node-exporter/orphan-reaper.prom") {
-			t.Errorf("%s: metrics remain", c.script)
-		}
-		if !n.has("var/lib/node_exporter/orphan-reaper.prom") || !n.has("var/lib/prometheus/node-exporter/other.prom") {
-			t.Errorf("%s: removed a file that is not ours", c.script)
-		}
-	}
-}
-
-// withSystemd has the scripts find a systemd in which a daemon runs as PID 812. The file called has the
-// scripts' requests to it.
-func (n node) withSystemd() {
+// withSystemd has the scripts find a systemd. The file called has their requests to it. With active the daemon runs.
+func (n node) withSystemd(active bool) {
 	n.put("run/systemd/system/x", "")
 	note := "echo \"$@\" >>" + n.root + "/called\n"
-	n.put("bin/systemctl", "#!/bin/sh\n[ \"$1\" != show ] || echo MainPID=812\n"+note)
+	code := "1"
+	if active {
+		code = "0"
+	}
+	n.put("bin/systemctl", "#!/bin/sh\n[ \"$2\" != is-active ] || exit "+code+"\n"+note)
 	n.put("bin/deb-systemd-invoke", "#!/bin/sh\n"+note)
 	n.put("usr/bin/systemctl", "")
 }
 
-// TestUpgradeChecks: a daemon is not restarted with a configuration that is wrong for the new version, and the
-// package manager does not fail by that. A check that cannot run does not hold up an upgrade.
+// TestUpgradeChecks: a daemon is not restarted with a configuration that is wrong for the new version, and the package
+// manager does not fail by that. A check that cannot run delays no upgrade.
 func TestUpgradeChecks(t *testing.T) {
-	for _, c := range []struct {
-		script  string
-		args    []string
-		code    string
-		restart bool
-	}{
-		{"deb.postinst", []string{"configure", "1.0"}, "0", true},
-		{"deb.postinst", []string{"configure", "1.0"}, "2", false},
-		{"deb.postinst", []string{"configure", "1.0"}, "1", true},
-		{"rpm.postun", []string{"1"}, "0", true},
-		{"rpm.postun", []string{"1"}, "2", false},
-		{"rpm.postun", []string{"1"}, "1", true},
-	} {
-		n := newNode(t)
-		n.withSystemd()
-		n.put("usr/sbin/orphan-reaper", "#!/bin/sh\n[ \"$*\" = 'config check --as 812' ] || exit 2\n"+
-			"echo 'config.yaml:3: hold: soon is no time'\nexit "+c.code+"\n")
-		out := n.run(c.script, c.args...)
-		called, err := os.ReadFile(filepath.Join(n.root, "called"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := strings.Contains(string(called), "restart orphan-reaper.service"); got != c.restart {
-			t.Errorf("%s, check ends with %s: called %s", c.script, c.code, called)
-		}
-		if told := strings.Contains(out, "hold: soon") && strings.Contains(out, "systemctl restart orphan-reaper"); told == c.restart {
-			t.Errorf("%s, check ends with %s: printed %q", c.script, c.code, out)
-		}
-	}
-}
-
-// TestFirstInstall: the daemon's actions are printed once, and not at an upgrade. How to have it look only is printed unless it
-// only looks.
-func TestFirstInstall(t *testing.T) {
-	for script, calls := range map[string][2][]string{"deb.postinst": {{"configure", ""}, {"configure", "1.0"}}, "rpm.post": {{"1"}, {"2"}}} {
-		for i, args := range calls {
+	for script, args := range map[string][]string{"deb.postinst": {"configure", "1.0"}, "rpm.postun": {"1"}} {
+		for _, c := range []struct {
+			code            string
+			active, restart bool
+		}{{"0", true, true}, {"1", true, true}, {"2", true, false}, {"2", false, true}} {
 			n := newNode(t)
-			n.withSystemd()
-			n.put("usr/sbin/orphan-reaper", "#!/bin/sh\necho A daemon that starts now enforces from 04:12\n")
+			n.withSystemd(c.active)
+			n.put("usr/sbin/orphan-reaper", "#!/bin/sh\n[ \"$*\" = 'config check' ] || exit 9\n"+
+				"echo 'config.yaml:3: hold: soon is no time' >&2\nexit "+c.code+"\n")
 			out := n.run(script, args...)
-			if first := i == 0; first != strings.Contains(out, "enforces from 04:12") || first != strings.Contains(out, "mode: observe") {
-				t.Errorf("%s %q printed %q", script, args, out)
+			called, err := os.ReadFile(filepath.Join(n.root, "called"))
+			if err != nil {
+				t.Fatal(err)
 			}
-		}
-		n := newNode(t)
-		n.withSystemd()
-		n.put("usr/sbin/orphan-reaper", "#!/bin/sh\necho 'A daemon that starts now changes nothing (mode observe)'\n")
-		if out := n.run(script, calls[0]...); !strings.Contains(out, "changes nothing") || strings.Contains(out, "To look only") {
-			t.Errorf("%s in mode observe printed %q", script, out)
+			if got := strings.Contains(string(called), "restart orphan-reaper.service"); got != c.restart {
+				t.Errorf("%s, the check ends with %s: called %s", script, c.code, called)
+			}
+			if got := strings.Contains(out, "hold: soon") && strings.Contains(out, "systemctl restart orphan-reaper"); got == c.restart {
+				t.Errorf("%s, the check ends with %s: printed %q", script, c.code, out)
+			}
 		}
 	}
 }
 
-// TestRemoveSaysWhatStays: entries and size of the quarantine that the configuration names, state and configuration.
-func TestRemoveSaysWhatStays(t *testing.T) {
-	for script, arg := range map[string]string{"deb.prerm": "remove", "rpm.preun": "0"} {
-		n := newNode(t)
-		n.put("usr/sbin/orphan-reaper", "#!/bin/sh\necho 'quarantine_dir: "+n.root+"/"+elsewhere+" # default'\n")
-		n.put(elsewhere+"/a.1/volumes/data", strings.Repeat("x", 100_000))
-		n.put(elsewhere+"/a.1.json", "{}")
-		n.put(elsewhere+"/b.2/volumes/data", "x")
-		n.put(stateDir+"/sent", "1\n")
-		out := n.run(script, arg)
-		for _, word := range []string{
-			n.root + "/" + elsewhere + " (entries: 2, size: 1", "K)", "stays in " + n.root + "/" + stateDir, n.root + "/etc/orphan-reaper",
-		} {
-			if !strings.Contains(out, word) {
-				t.Errorf("%s does not print %q: %s", script, word, out)
+// TestFirstInstall: how to observe only is printed once, and unless the configuration has it.
+func TestFirstInstall(t *testing.T) {
+	for script, args := range map[string][2][]string{"deb.postinst": {{"configure", ""}, {"configure", "1.0"}}, "rpm.post": {{"1"}, {"2"}}} {
+		for mode, want := range map[string][2]bool{"enforce": {true, false}, "observe": {false, false}} {
+			for i := range args {
+				n := newNode(t)
+				n.withSystemd(true)
+				n.put("usr/sbin/orphan-reaper", "#!/bin/sh\necho 'mode      "+mode+"   /etc/orphan-reaper/config.yaml:16'\n")
+				if out := n.run(script, args[i]...); strings.Contains(out, "mode: observe") != want[i] {
+					t.Errorf("%s %q in mode %s printed %q", script, args[i], mode, out)
+				}
 			}
 		}
-		if !n.has(elsewhere + "/a.1/volumes/data") {
-			t.Error("it is gone")
-		}
-	}
-	n := newNode(t)
-	n.remember(elsewhere)
-	n.put(elsewhere+"/2c9a/volumes/data", strings.Repeat("x", 100_000))
-	if out := n.run("deb.postrm", "purge"); !strings.Contains(out, elsewhere+" (entries: 1, size: 1") {
-		t.Errorf("purge printed %q", out)
 	}
 }
 
-// TestWithoutSystemd: no script fails where nothing of systemd is there.
+// TestWithoutSystemd: no script fails or prints anything where nothing of systemd is there.
 func TestWithoutSystemd(t *testing.T) {
 	for script, calls := range map[string][][]string{
 		"deb.postinst": {{"configure", ""}, {"configure", "1.0"}, {"abort-upgrade", "1.0"}},

@@ -1,10 +1,10 @@
-// Package audit writes records for operators: to the journal, to a stream if there is no journal, and as metrics for
-// the node exporter's textfile collector.
+// Package audit writes what the program did to the journal, and keeps its metrics.
 //
-// It decides nothing, and no decision uses its results: the ledger keeps the records, and this package shows them. It
-// writes only to the journal's socket, the given stream and the metrics file.
+// It decides nothing, and no decision uses it: the ledger has every event, and this package shows them. It writes to the
+// journal's socket, to the given logger and to the metrics file. None of these can block a pass for longer than five
+// seconds: journald and the metrics file's file system may hang.
 //
-// Names of pods and paths come from the node and may have any content. The text of a record is one line without control
-// characters. Each value also has its own field; the native protocol sends the length of a value with a newline, so
-// that no value can end its field or begin another.
+// Names of pods, paths and messages come from the node and may have any content. The text of a record is one line of
+// printable characters. journald's native protocol sends the length of a value that has a newline, so no value can end
+// its field or begin another one.
 package audit

@@ -1,161 +1,150 @@
 package audit
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
-	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
+	"github.com/orphan-reaper/orphan-reaper/reaper/judge"
 )
 
-// maxText limits the text of a record. journalctl -o json shows no MESSAGE over 4,096 bytes without --all. The fields
-// and the ledger have everything.
+// maxText limits the text of a record: journalctl -o json shows no MESSAGE over 4,096 bytes without --all. The ledger has
+// everything.
 const maxText = 2000
 
-// Text returns r.Text if it is set, or a line that describes r: what happened and why, who requested it, and how to undo
-// it.
-func Text(r policy.Record) string {
-	s := r.Text
-	if s == "" {
-		s = compose(r, nil)
-	}
-	return clean.Cut(clean.Text(s), maxText)
-}
-
-// What returns Text without who requested it and how to undo it.
-func What(r policy.Record) string {
-	return clean.Cut(clean.Text(cmp.Or(r.Text, sentence(r, nil))), maxText)
-}
-
-func compose(r policy.Record, commands func(string) string) string {
-	s := sentence(r, commands)
-	if by := r.By.String(); by != "" {
-		s += ". Requested by " + by
-	}
-	if undo := Undo(r); undo != "" {
-		s += ". Undo: " + undo
-	}
-	if len(r.Merge) > 0 {
-		s += ". To merge the two: " + strings.Join(r.Merge, "; ")
-	}
-	return s
-}
-
-// sentence returns policy's sentence for the record, with the names in braces replaced. commands changes only the words
-// around the names, which a pod may have chosen; nil changes nothing.
-func sentence(r policy.Record, commands func(string) string) string {
-	var b strings.Builder
-	text := r.Sentence()
-	for {
-		fixed, rest, _ := strings.Cut(text, "{")
-		name, after, found := strings.Cut(rest, "}")
-		if commands != nil {
-			fixed = commands(fixed)
-		}
-		b.WriteString(fixed)
-		if !found {
-			return b.String()
-		}
-		b.WriteString(value(r, name))
-		text = after
-	}
-}
-
-// value returns the text for a name in braces of a sentence.
-func value(r policy.Record, name string) string {
-	switch name {
-	case "kind":
-		return string(r.Kind)
-	case "pod":
-		return pod(r)
-	case "why":
-		return because(r)
-	case "leaf":
-		return cmp.Or(r.Leaf, "a volume's directory")
-	case "taken":
-		return taken(r.Taken)
-	case "left":
-		return left(r.Left)
-	case "entry":
-		return before(" as ", r.Entry)
-	case "files":
-		return files(r.Taken)
-	case "pods":
-		return pods(r)
-	case "mounts":
-		return mounts(r.Mounts)
-	case "repaired":
-		return repaired(r)
-	case "archive":
-		return r.Archive
-	case "count":
-		return count(r.PodCount, "pod", "pods")
-	case "lines":
-		return count(r.Lines, "line", "lines")
-	case "stopped":
-		return clock(r.LastLine, r.At.Wall)
-	case "gone":
-		return clock(r.Gone, r.At.Wall)
-	}
-	return "{" + name + "}"
-}
-
-// Undo returns the command that undoes r, or "".
-func Undo(r policy.Record) string {
-	if m := r.Kind.Means(); r.Undo == "" && r.UID != "" && m.Restores && !m.Intent {
-		return policy.Undo(r.UID)
-	}
-	return r.Undo
-}
-
-// mounts lists mounts by their paths below the pod's directory.
-func mounts(all []policy.Mount) string {
-	paths := make([]string, 0, len(all))
-	for _, m := range all {
-		paths = append(paths, clean.Name(m.Path))
-	}
-	return cmp.Or(strings.Join(paths, ", "), "nothing")
-}
-
-// pod returns the name and UID of the pod, as far as they are known.
-func pod(r policy.Record) string {
-	switch {
-	case r.UID == "" && r.PodName == "":
-		return "a pod"
-	case r.PodName == "":
-		return fmt.Sprintf("pod %s", r.UID)
-	case r.UID == "":
-		return "pod " + r.FullName()
-	}
-	return fmt.Sprintf("pod %s (%s)", r.FullName(), r.UID)
-}
-
-// before returns the name with a prefix, or "" if there is no name.
-func before(prefix, name string) string {
-	if name == "" {
+// Text returns what happened, why, who ordered it and how to undo it, as one line of printable characters.
+func Text(e judge.Event) string {
+	r, ok := RecordOf(e.Kind)
+	if !ok {
 		return ""
 	}
-	return prefix + name
+	end := ""
+	if by := user(e.By); by != "" {
+		end += ". Ordered by " + bounded.Cut(bounded.Text(by), maxName)
+	}
+	if r.Run != "" {
+		end += ". Run: " + strings.ReplaceAll(r.Run, "UID", string(e.UID))
+	}
+	if undo := Undo(e); undo != "" {
+		end += ". Undo: " + bounded.Text(undo)
+	}
+	return bounded.Cut(bounded.Text(r.text(e)), maxText-len(end)) + end // a long error does not push the commands out
 }
 
-// because returns a colon and the reasons with their details and the error, or "".
-func because(r policy.Record) string {
-	parts := make([]string, 0, len(r.Why)+1)
-	for _, w := range r.Why {
-		part := string(w.Reason)
-		if w.Detail != "" && w.Reason != policy.ReasonWaived { // its detail is a setting, the same for each pod
-			part += " (" + w.Detail + ")"
+// Undo returns the command that undoes the event, "" if there is none.
+func Undo(e judge.Event) string {
+	switch {
+	case e.Undo != "":
+		return e.Undo
+	case e.UID != "" && (e.Kind == judge.EventQuarantined || e.Kind == judge.EventCleaned):
+		return "orphan-reaper quarantine restore " + string(e.UID)
+	case e.Archive != "" && e.Kind == judge.EventCNIRemoved:
+		return "tar -xf " + bounded.Shell(e.Archive) + " -C /"
+	}
+	return ""
+}
+
+// maxName is the most that is shown of one name that comes from outside: a pod's name has at most 253 bytes.
+const maxName = 300
+
+func quarantined(e judge.Event) string {
+	return "Moved " + pod(e) + ", which the kubelet reported as an orphan, to quarantine" + because(e)
+}
+
+func cleaned(e judge.Event) string {
+	return "Removed " + taken(e) + " of " + pod(e) + "; " + left(e) + because(e)
+}
+
+func removed(e judge.Event) string {
+	if len(e.Taken) == 0 {
+		return "Nothing is left of " + pod(e) + because(e)
+	}
+	return "Removed what was left of " + pod(e) + ": " + taken(e) + because(e)
+}
+
+func restored(e judge.Event) string {
+	text := "Restored " + pod(e)
+	if e.Other != "" {
+		text += "; the directory that the kubelet had made again is in quarantine as " + e.Other
+	}
+	return text + because(e)
+}
+
+func kept(e judge.Event) string {
+	return "An operator is needed for " + pod(e) + because(e)
+}
+
+func conflict(e judge.Event) string {
+	return "Cannot restore " + pod(e) + ": it is alive and has another directory in use" + because(e)
+}
+
+func breaker(e judge.Event) string {
+	return "The circuit breaker opened, and nothing is moved or removed any more: " + pod(e) + ", which was in quarantine, is alive" + because(e)
+}
+
+func resumed(judge.Event) string {
+	return "The circuit breaker was closed: dead pods are moved and removed again"
+}
+
+func failed(e judge.Event) string {
+	switch {
+	case e.UID == "":
+		return "A step failed" + because(e)
+	case e.Lost:
+		return "The quarantined directory of " + pod(e) + " is lost" + because(e)
+	}
+	return "A step with " + pod(e) + " failed" + because(e)
+}
+
+func notMoved(e judge.Event) string    { return "Did not move " + pod(e) + " to quarantine" + because(e) }
+func notRestored(e judge.Event) string { return "Cannot restore " + pod(e) + because(e) }
+
+func released(e judge.Event) string {
+	return "Stopped keeping " + pod(e) + ", which was restored: it is judged like every other pod" + because(e)
+}
+
+func unmounted(e judge.Event) string {
+	return "Unmounted what was mounted in " + pod(e) + because(e) + ": " + strings.Join(e.Mounts, ", ")
+}
+
+func cniRemoved(e judge.Event) string { return "Removed stale CNI files: " + taken(e) + because(e) }
+func started(e judge.Event) string    { return "The daemon started" + because(e) }
+func stopped(e judge.Event) string    { return "The daemon stopped" + because(e) }
+
+// pod returns the name and UID of the pod, as far as they are known. The name is quoted if it has a space, so that it
+// cannot pass for more than a name.
+func pod(e judge.Event) string {
+	if e.UID == "" {
+		return "a pod"
+	}
+	name := bounded.Cut(e.PodName, maxName)
+	if e.Namespace != "" {
+		name = bounded.Cut(e.Namespace, maxName) + "/" + name
+	}
+	switch {
+	case e.PodName == "":
+		return "pod " + string(e.UID)
+	case strings.ContainsAny(name, " \"'`"):
+		name = strconv.Quote(name)
+	}
+	return "pod " + name + " (" + string(e.UID) + ")"
+}
+
+// because returns a colon with the reasons, their details and the error, or "".
+func because(e judge.Event) string {
+	parts := make([]string, 0, len(e.Reasons)+1)
+	for _, r := range e.Reasons {
+		part := string(r.Reason)
+		if r.Detail != "" {
+			part += " (" + r.Detail + ")"
 		}
 		parts = append(parts, part)
 	}
-	same := func(w policy.Why) bool { return w.Detail == r.Err }
-	if r.Err != "" && !slices.ContainsFunc(r.Why, same) {
-		parts = append(parts, r.Err)
+	if e.Err != "" {
+		parts = append(parts, e.Err)
 	}
 	if len(parts) == 0 {
 		return ""
@@ -163,101 +152,56 @@ func because(r policy.Record) string {
 	return ": " + strings.Join(parts, ", ")
 }
 
-func taken(t map[string]policy.Tally) string {
-	var sum policy.Tally
-	for _, tally := range t {
-		sum.Add(tally)
+// taken returns the sum of what was removed, and how much of each class.
+func taken(e judge.Event) string {
+	var sum judge.Tally
+	var classes []string
+	for _, class := range slices.Sorted(maps.Keys(e.Taken)) {
+		t := e.Taken[class]
+		sum.Entries, sum.Bytes = sum.Entries+t.Entries, sum.Bytes+t.Bytes
+		classes = append(classes, fmt.Sprintf("%s %d", class, t.Entries))
 	}
 	if sum.Entries == 0 {
 		return "nothing"
 	}
-	classes := slices.Sorted(maps.Keys(t))
-	return fmt.Sprintf("%s, %s (%s)", count(sum.Entries, "entry", "entries"), size(sum.Bytes), strings.Join(classes, ", "))
+	return fmt.Sprintf("%s, %s (%s)", files(sum.Entries), size(sum.Bytes), strings.Join(classes, ", "))
 }
 
-// files returns the number of CNI files, by kind.
-func files(t map[string]policy.Tally) string {
-	var parts []string
-	var sum policy.Tally
-	for _, kind := range slices.Sorted(maps.Keys(t)) {
-		sum.Add(t[kind])
-		parts = append(parts, fmt.Sprintf("%d %s", t[kind].Entries, kind))
-	}
-	if sum.Entries == 0 {
-		return "no file"
-	}
-	return fmt.Sprintf("%s, %s (%s)", count(sum.Entries, "file", "files"), size(sum.Bytes), strings.Join(parts, ", "))
-}
-
-// pods returns the first pods of CNI files.
-func pods(r policy.Record) string {
-	if len(r.Pods) == 0 {
-		return ""
-	}
-	const most = 3 // a sweep may have a hundred such lines; the record's field has more pods
-	if len(r.Pods) > most {
-		return " of " + strings.Join(r.Pods[:most], ", ") + " and others"
-	}
-	return " of " + strings.Join(r.Pods, ", ")
-}
-
-// repaired returns how many cache files were empty or unreadable, and the runtime with its version: only some versions
-// fail on such a file (containerd#8197, cni#1055).
-func repaired(r policy.Record) string {
-	if r.Repaired == 0 {
-		return ""
-	}
-	text := fmt.Sprintf("; %d of them empty or unreadable, which makes some runtimes fail to tear a sandbox down", r.Repaired)
-	if len(r.Runtimes) > 0 {
-		text += " (here: " + strings.Join(r.Runtimes, ", ") + ")"
-	}
-	return text
-}
-
-func left(rs []policy.Residue) string {
-	var sum policy.Tally
-	more, classes := "", map[string]bool{}
-	for _, r := range rs {
-		sum.Add(policy.Tally{Entries: r.Entries, Bytes: r.Bytes})
+// left returns what is still in quarantine.
+func left(e judge.Event) string {
+	var sum judge.Tally
+	classes, more := map[string]bool{}, ""
+	for _, r := range e.Left {
+		sum.Entries, sum.Bytes = sum.Entries+r.Entries, sum.Bytes+r.Bytes
 		classes[r.Class.String()] = true
 		if r.Partial {
 			more = "at least "
 		}
 	}
-	if sum.Entries == 0 {
-		return "the rest stays"
-	}
-	verb := "stay"
-	if sum.Entries == 1 {
-		verb = "stays"
-	}
-	return fmt.Sprintf("%s%s, %s (%s) %s", more, count(sum.Entries, "entry", "entries"), size(sum.Bytes),
-		strings.Join(slices.Sorted(maps.Keys(classes)), ", "), verb)
+	return fmt.Sprintf("left in quarantine as %s: %s%s, %s (%s)", e.Entry, more, files(sum.Entries), size(sum.Bytes),
+		strings.Join(slices.Sorted(maps.Keys(classes)), ", "))
 }
 
-func count(n int64, one, many string) string {
+func files(n int64) string {
 	if n == 1 {
-		return "1 " + one
+		return "1 file"
 	}
-	return thousands(n) + " " + many
+	return strconv.FormatInt(n, 10) + " files"
 }
 
-// thousands formats a non-negative number with a comma for each thousand.
-func thousands(n int64) string {
-	s := strconv.FormatInt(n, 10)
-	for i := len(s) - 3; i > 0; i -= 3 {
-		s = s[:i] + "," + s[i:]
+// user returns who gave the command, as far as it is known.
+func user(u *judge.User) string {
+	if u == nil {
+		return ""
 	}
-	return s
-}
-
-// clock formats a time in the zone of now, as the journal does, with the day if it is not the day of now.
-func clock(t, now time.Time) string {
-	t = t.In(now.Location())
-	if t.Format(time.DateOnly) == now.Format(time.DateOnly) {
-		return t.Format("15:04")
+	name := u.Login
+	if name == "" && u.UID != nil {
+		name = "UID " + strconv.FormatUint(uint64(*u.UID), 10)
 	}
-	return t.Format("2006-01-02 15:04")
+	if u.SudoUser != "" && u.SudoUser != name {
+		name = strings.TrimPrefix(name+", sudo by "+u.SudoUser, ", ")
+	}
+	return name
 }
 
 // size formats bytes in binary units, as du -h does.

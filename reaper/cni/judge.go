@@ -1,130 +1,153 @@
 package cni
 
 import (
+	"net/netip"
 	"slices"
-	"time"
-
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// Listing is the set of containers that the runtime has listed since a moment, in an unbroken series of
-// complete answers. It is one hold for all files: container IDs are never reused, so an ID that is not in the
-// set has been absent in every look since. Its memory grows with the living containers, not with the residue.
-type Listing struct {
-	Since policy.Instant  `json:"since"`
-	IDs   map[string]bool `json:"ids"`
+// state is the verdict on one file. The zero value keeps it.
+type state uint8
+
+const (
+	isUnknown state = iota
+	isAlive         // the runtime lists its sandbox
+	isOthers        // it is not known to be the kubelet's
+	isWaiting       // for its age, or for the next boot
+	isStale         // it is removed
+)
+
+// evidence is what all files of a sweep are judged by.
+type evidence struct {
+	complete bool               // a kubelet runs, and every runtime that connects has answered completely
+	boxes    sandboxes          // what they list
+	stored   map[sandboxID]bool // in the stores of other engines
+	doubt    error              // why the stores are not known
+	kubelets map[uint32]bool    // the networks that a file with the kubelet's argument names, and those that the runtime loads
+	// addresses returns the addresses of the living sandboxes. It is called if there is an empty file.
+	addresses func() (map[netip.Addr]bool, error)
 }
 
-// Listings are two overlapping listings, so that containers of long ago are forgotten. Judge uses the older one;
-// after a hold the younger replaces it.
-type Listings struct {
-	Older   Listing `json:"older"`
-	Younger Listing `json:"younger"`
-}
+// Why a file is kept as unknown.
+const (
+	whyEmpty     = "the runtimes list no sandbox at all: only files older than this boot are removed then"
+	whyThere     = "the runtimes do not list its sandbox, whose network namespace is there"
+	whyAddresses = "it is empty, and the addresses of the living sandboxes could not be read"
+)
 
-// Add adds the answer of the runtime at now: the full IDs of all sandboxes and containers. An incomplete answer
-// and another boot restart the series.
-func (l *Listings) Add(ids []string, whole policy.Truth, hold time.Duration, now policy.Instant) {
-	if whole != policy.Yes {
-		*l = Listings{}
-		return
+// verdict judges one file by the table of the package's doc. all are the marks of all files of its sandbox.
+func (e *evidence) verdict(f *file, k kind, name string, all marks) (state, string) {
+	if !e.complete {
+		return isUnknown, ""
 	}
-	if _, ok := now.Since(l.Older.Since); !ok {
-		l.Older = Listing{Since: now}
+	if !f.has(known) {
+		return e.empty(f, name)
 	}
-	if _, ok := now.Since(l.Younger.Since); !ok {
-		l.Younger = Listing{Since: now}
-	}
-	if since, _ := now.Since(l.Younger.Since); since >= hold {
-		l.Older, l.Younger = l.Younger, Listing{Since: now}
-	}
-	for _, g := range [...]*Listing{&l.Older, &l.Younger} {
-		if g.IDs == nil {
-			g.IDs = map[string]bool{}
+	if ready, listed := e.boxes.ready[f.id]; listed {
+		if f.has(broken) && k != address && !ready && f.has(beforeAdd) {
+			return isStale, "" // it makes CNI DEL fail for ever, so the sandbox cannot be removed
 		}
-		for _, id := range ids {
-			g.IDs[id] = true
+		return isAlive, ""
+	}
+	switch {
+	case e.doubt != nil:
+		return isUnknown, ""
+	case e.stored[f.id], all&kubelets == 0 && !e.kubelets[f.net]:
+		return isOthers, ""
+	case all&netnsThere != 0:
+		return isUnknown, whyThere
+	case f.has(beforeBoot):
+		return isStale, ""
+	case len(e.boxes.ready) == 0:
+		return isUnknown, whyEmpty
+	case all&ofCleaned != 0 && all&ofAnother == 0 && f.has(beforeAdd):
+		return isStale, ""
+	case f.has(oldEnough) && f.has(beforeAdd) && all&netnsGone != 0 && all&netnsUnknown == 0:
+		return isStale, ""
+	}
+	return isWaiting, ""
+}
+
+// empty judges an address file without an ID: only the boot shows its age, and host-local gives the address to no sandbox
+// while the file is there.
+func (e *evidence) empty(f *file, name string) (state, string) {
+	switch {
+	case !e.kubelets[f.net]:
+		return isOthers, ""
+	case !f.has(beforeBoot):
+		return isWaiting, ""
+	}
+	living, err := e.addresses()
+	switch {
+	case living[addressOf(name)]:
+		return isAlive, ""
+	case err != nil:
+		return isUnknown, whyAddresses + ": " + err.Error()
+	}
+	return isStale, ""
+}
+
+// kubeletNetworks returns the networks that files with the kubelet's argument name, and those that the runtime loads.
+func (f *found) kubeletNetworks() map[uint32]bool {
+	nets := map[uint32]bool{}
+	for i := range f.files {
+		if x := &f.files[i]; x.has(kubelets) {
+			nets[x.net] = true
 		}
 	}
-}
-
-// rules lists for each fact the one truth that allows a removal, and the reasons for which others keep the file.
-var rules = [...]struct {
-	fact     FactName
-	dead     policy.Truth
-	alive    policy.Reason
-	unknown  policy.Reason
-	waivable bool
-}{
-	{Tied, policy.Yes, policy.ReasonUntied, policy.ReasonUntied, false},
-	{Listed, policy.No, policy.ReasonSandbox, policy.ReasonRuntimeUnknown, true},
-	{Alive, policy.No, policy.ReasonInUse, policy.ReasonInUse, false},
-	{Netns, policy.No, policy.ReasonNetns, policy.ReasonNetns, false},
-	{Foreign, policy.No, policy.ReasonForeign, policy.ReasonForeign, false},
-}
-
-// Judge decides about one file that CNI wrote. The file may be removed when its sandbox is provably gone (absent
-// from the runtime in every look for a hold, without a task, a cgroup or a network namespace) and it is older than
-// Rules.CNIOlderThan. If we removed the pod's directory, it need only be older than a hold.
-//
-// A broken cache file may also be removed while its sandbox is listed and not ready: it blocks the teardown of that
-// sandbox. Without the file the runtime still calls the plugin to delete.
-func Judge(f *File, n policy.Node, l Listing, r policy.Rules, now policy.Instant) policy.Verdict {
-	v := policy.Verdict{Decision: policy.Reap}
-	if r.Waive {
-		v.Waived()
-	} else {
-		v.NeedKubelet(n)
+	for _, name := range f.conf.loaded {
+		nets[f.text(name)] = true
 	}
-	repair := f.BrokenCache() && f.Facts[Listed].Truth == policy.Yes && f.Facts[Ready].Truth == policy.No
-	for _, rule := range rules {
-		switch fact := f.Facts[rule.fact]; {
-		case fact.Truth == rule.dead:
-		case repair && (rule.fact == Listed || rule.fact == Netns):
-			// The file blocks the teardown of its sandbox.
-		case fact.Truth != policy.Unknown:
-			v.KeepFor(rule.alive, fact.Detail)
-		case rule.waivable && r.Waive:
-		case rule.unknown == policy.ReasonRuntimeUnknown && n.RuntimeLists.Truth == policy.No:
-			v.KeepFor(policy.ReasonRuntimeEmpty, n.RuntimeLists.Detail)
-		default:
-			detail := fact.Detail
-			if detail == "" {
-				detail = rule.fact.String() + " is not known"
+	return nets
+}
+
+// judge judges every file, counts them in the status, and returns the stale ones.
+func (f *found) judge(e *evidence) []file {
+	slices.SortFunc(f.files, func(a, b file) int { return slices.Compare(a.id[:], b.id[:]) })
+	stale := f.files[:0] // a file is read before another one takes its place
+	for from := 0; from < len(f.files); {
+		to, all := from, marks(0)
+		for ; to < len(f.files) && f.files[to].id == f.files[from].id && f.files[to].has(known) == f.files[from].has(known); to++ {
+			all |= f.files[to].marks
+		}
+		for i := from; i < to; i++ {
+			x := &f.files[i]
+			s, why := e.verdict(x, f.dirs[x.dir].kind, f.texts[x.last], all)
+			if f.count(x, s, why) {
+				stale = append(stale, *x)
 			}
-			v.KeepFor(rule.unknown, detail)
 		}
+		from = to
 	}
-	good := v.Decision == policy.Reap
-	least := max(r.CNIOlderThan, r.Hold)
-	if f.Reaped || repair {
-		least = r.Hold
-	}
-	v.Aged("file", f.Changed, least, least.String(), now)
-	if good && !r.Waive {
-		absent(&v, f, l, repair, r, now)
-	}
-	return v
+	return stale
 }
 
-// absent makes the verdict wait until the runtime has not listed the container for a hold, in at least two looks.
-// The file must be older than the first of them. A repaired container is listed: only its file's age shows that no
-// program is writing it.
-func absent(v *policy.Verdict, f *File, l Listing, repair bool, r policy.Rules, now policy.Instant) {
-	since, ok := now.Since(l.Since)
-	if !ok || (r.Hold > 0 && !f.Changed.Before(l.Since.Wall)) {
-		since = 0
+// count adds a file to the status, and reports whether it is stale.
+func (f *found) count(x *file, s state, why string) bool {
+	n := &network{}
+	if f.dirs[x.dir].kind == address {
+		n = f.networks[f.texts[x.net]]
 	}
-	v.Good(since, r)
-	if since >= r.Hold && !repair && l.IDs[f.Container] {
-		v.WaitFor(r.Hold, policy.ReasonHold, "the runtime listed the container recently")
+	switch s {
+	case isUnknown:
+		f.status.Unknown++
+		if why != "" {
+			f.keep(f.path(x), why)
+		}
+	case isOthers:
+		f.status.Others++
+	case isWaiting:
+		f.status.Waiting++
+		n.Waiting++
+	case isStale:
+		f.status.Stale++
+		n.Stale++
+	case isAlive:
 	}
+	return s == isStale
 }
 
-// OutlookOf returns the outlook of a verdict on a file. ReasonInUse means that its container is alive.
-func OutlookOf(d policy.Decision, why []policy.Why) policy.Outlook {
-	if d == policy.Keep && slices.ContainsFunc(why, func(w policy.Why) bool { return w.Reason == policy.ReasonInUse }) {
-		return policy.OutlookAlive
-	}
-	return policy.OutlookOf(d, why)
+// addressOf returns the address of a file's name.
+func addressOf(name string) netip.Addr {
+	a, _ := netip.ParseAddr(name)
+	return a.Unmap()
 }

@@ -2,221 +2,217 @@ package cni
 
 import (
 	"bytes"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"path"
+	"net/netip"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
 const (
-	// MaxFile is the longest file that is parsed. containerd puts the pod's annotations into a cache file, for which the API
-	// server allows 256 KiB, and json.Marshal may write six bytes for one.
-	MaxFile = 2 << 20
-	// MaxAddress is the longest reservation that is read; usually it has 70 bytes.
-	MaxAddress = 4 << 10
-	// maxReservation is more than host-local writes: an ID, which is at most as long as a file name, and an interface's name.
-	maxReservation = 512
-	// maxDepth is how deep JSON may nest. Recorded files nest four deep; encoding/json stops only at 10,000.
-	maxDepth = 64
+	// mostCache is the longest cache file that is read. containerd puts the pod's annotations into it, for which the API server
+	// allows 256 KiB, and json.Marshal may write six bytes for one.
+	mostCache = 2 << 20
+	// mostAddress is more than host-local writes: an ID and an interface's name.
+	mostAddress = 512
 )
 
-// untied is the reason, for messages, why a file is tied to no container, or "".
-type untied string
+// kind is the program that wrote a file.
+type kind uint8
 
 const (
-	untiedName          untied = "its name does not contain exactly one container ID, or differs from what its content requires"
-	untiedContradiction untied = "it contradicts itself"
-	untiedContent       untied = "a value in it is missing or of the wrong kind"
-	untiedSize          untied = "it is too long or nested too deep"
+	cache   kind = iota // libcni: results/NETWORK-ID-INTERFACE
+	multus              // Multus' delegates: multus/ID
+	flannel             // flannel's delegate: flannel/ID
+	address             // host-local's reservation: networks/NETWORK/ADDRESS
 )
 
-// Parse ties the file to the one container on which its name and all of its content agree, and sets the fact Tied.
-// It compares whole IDs, never prefixes. An untied file keeps the pod's name, for display.
-func (f *File) Parse(content []byte) {
-	why := f.parse(content)
-	if why == "" && !parsers.IsContainerID(f.Container) {
-		f.Container, why = "", "its container ID has no format of the kubelet's runtimes"
+// kindNames are the classes of the records.
+var kindNames = [...]string{"cni-cache", "cni-multus", "cni-flannel", "cni-address"}
+
+// sandboxID is the whole ID of a sandbox, 32 bytes in 64 hexadecimal digits. All runtimes of the kubelet have such IDs.
+type sandboxID [32]byte
+
+func parseID(s string) (id sandboxID, ok bool) {
+	if !parsers.IsContainerID(s) {
+		return id, false
 	}
-	if f.Kind == Address && why != "" {
-		why = "its content names no container of the kubelet's runtimes"
-		if !f.Addr().IsValid() {
-			why = "its name is no address"
-		}
-	}
-	truth := policy.Yes
-	if why != "" {
-		truth = policy.No
-	}
-	f.Set(Tied, truth, f.Dir, string(why))
+	_, err := hex.Decode(id[:], []byte(s))
+	return id, err == nil
 }
 
-func (f *File) parse(content []byte) (why untied) {
-	switch f.Kind {
-	case Cache:
-		why = f.parseCache(content)
-	case Multus, Flannel:
-		why = f.parseScratch(content)
-	case Address:
-		why = f.parseAddress(content)
-	}
-	if why != "" {
-		f.Container, f.Network, f.IfName, f.UID, f.NetNS, f.Sandbox = "", "", "", "", "", false
-	}
-	switch f.Kind {
-	case Address:
-		f.Network = path.Base(f.Dir)
-	case Flannel:
-		// The file is the configuration of one network, which flannel wrote for its delegate.
-		if networks, err := ParseNetConf(content, ""); err == nil {
-			f.Network = networks[0].Name
-		}
-	case Cache, Multus:
-	}
-	return why
+func (id sandboxID) String() string { return hex.EncodeToString(id[:]) }
+
+// content is what the name and the content of one file say.
+type content struct {
+	id            sandboxID
+	known         bool   // the file belongs to the sandbox id
+	network       string // "" if the file has none
+	ifName        string // of a cache file
+	broken        bool   // empty, NULs, or no JSON: a crash between the open and the write
+	kubelet       bool   // it has K8S_POD_INFRA_CONTAINER_ID=ID among its arguments
+	uids          []string
+	netns         []string
+	contradiction string // why it is kept as unknown
 }
 
-// parseCache parses a file of libcni's results directory, NETWORK-CONTAINER-IFNAME. Network and interface names may
-// hold dashes, so the name cannot be split: cniCacheV1 has the parts, and in other formats the ID is the only part
-// between two dashes that has the form of a whole ID.
-func (f *File) parseCache(content []byte) untied {
-	switch {
-	case len(content) == 0:
-		f.Broken = true // a crash between libcni's open and write
-		return f.byName()
-	case len(content) > MaxFile || tooDeep(content):
-		return untiedSize
+// Why a file belongs to no sandbox.
+const (
+	badName      = "its name has no sandbox ID of 64 hexadecimal digits, or not exactly one"
+	otherName    = "its name differs from its content"
+	otherContent = "its content is none that its writer writes"
+	twoSandboxes = "its arguments name another sandbox"
+)
+
+func unknown(why string) content { return content{contradiction: why} }
+
+func parse(k kind, name string, text []byte) content {
+	switch k {
+	case cache:
+		return parseCache(name, text)
+	case multus, flannel:
+		return parseScratch(k, name, text)
+	case address:
 	}
-	var v cacheV1
-	err := json.Unmarshal(content, &v)
+	return parseAddress(text)
+}
+
+// parseCache parses a file of libcni:
+//
+//	since 0.8.0: {"kind":"cniCacheV1","containerId":…,"ifName":…,"networkName":…,"netns":… (1.2.0),
+//	              "cniArgs":[["K8S_POD_UID",…],…],"result":{"interfaces":[{"sandbox":"/var/run/netns/…"}]}}
+//	0.7:         the result alone, without any ID
+//
+// A network's and an interface's name may contain dashes, so the name is not split: it must be the one that libcni makes of
+// the content; without such content, its only ID between two dashes counts.
+func parseCache(name string, text []byte) content {
+	var v struct {
+		Kind, ContainerID, IfName, NetworkName, NetNS string
+		CNIArgs                                       [][2]string
+		Result                                        struct{ Interfaces []struct{ Sandbox string } }
+	}
+	c := splitName(name)
+	err := json.Unmarshal(text, &v)
 	if _, ok := errors.AsType[*json.SyntaxError](err); ok {
-		f.Broken = true
-		return f.byName()
+		c.broken = true
+		return c
 	}
 	switch {
-	case v.Kind.value == "cniCacheV1":
-		f.V1 = true
-		return v.tie(f, content)
-	case slices.Max(v.copies()) == 0 && isResult(content):
-		return f.byName() // libcni 0.7 wrote the bare result, without any ID
+	case err != nil || !utf8.Valid(text): // json reads another text then, such as another path
+		return unknown(otherContent)
+	case v.Kind == "" && v.ContainerID == "":
+		return c // libcni 0.7
+	case v.Kind != "cniCacheV1":
+		return unknown(otherContent)
 	}
-	return untiedContent
-}
-
-// byName ties a file by its name alone: to the only ID between dashes, with a network before and an interface after
-// it.
-func (f *File) byName() untied {
-	found, at := 0, strings.IndexByte(f.Name, '-')+1
-	for at > 0 {
-		end := strings.IndexByte(f.Name[at:], '-')
-		if end < 0 {
-			break
-		}
-		if id := f.Name[at : at+end]; parsers.IsContainerID(id) {
-			found++
-			f.Network, f.Container, f.IfName = f.Name[:at-1], id, f.Name[at+end+1:]
-		}
-		at += end + 1
+	id, ok := parseID(v.ContainerID)
+	switch {
+	case !ok:
+		return unknown(badName)
+	case name != v.NetworkName+"-"+v.ContainerID+"-"+v.IfName || v.NetworkName == "" || v.IfName == "":
+		return unknown(otherName)
 	}
-	if found != 1 || f.Network == "" || !isIfName(f.IfName) {
-		return untiedName
-	}
-	return ""
-}
-
-// parseScratch parses a file of Multus' or flannel's data directory. Its name is the ID. Its content is a JSON array
-// (Multus) or object (flannel) without an ID.
-func (f *File) parseScratch(content []byte) untied {
-	switch text := bytes.TrimLeft(content, " \t\r\n"); {
-	case len(content) > MaxFile || tooDeep(content):
-		return untiedSize
-	case !json.Valid(content):
-		f.Broken = true
-	case text[0] != '{' && text[0] != '[':
-		return untiedContent
-	}
-	if !parsers.IsContainerID(f.Name) {
-		return untiedName
-	}
-	f.Container = f.Name
-	return ""
-}
-
-// parseAddress parses a reservation of host-local: "ID\r\nIFNAME" since plugins 0.8.0, the ID alone before,
-// "ID\nIFNAME" by forks. The plugin strips white space from both ends of the text (strings.TrimSpace), but not
-// of the lines, and compares the rest. A single field must be a whole ID: a shorter one may be truncated.
-func (f *File) parseAddress(content []byte) untied {
-	if !f.Addr().IsValid() {
-		return untiedName
-	}
-	if len(content) > maxReservation {
-		return untiedSize
-	}
-	text := strings.TrimSpace(string(content))
-	id, ifname, found := strings.Cut(text, "\r\n")
-	if !found {
-		id, ifname, found = strings.Cut(text, "\n")
-	}
-	if found && IsName(id) && isIfName(ifname) || !found && parsers.IsContainerID(id) {
-		f.Container, f.IfName = id, ifname
-		return ""
-	}
-	return untiedContent
-}
-
-// tooDeep reports whether a text, which need not be JSON, nests deeper than maxDepth.
-func tooDeep(content []byte) bool {
-	if bytes.Count(content, []byte("["))+bytes.Count(content, []byte("{")) <= maxDepth {
-		return false
-	}
-	depth, text := 0, false
-	for i := 0; i < len(content); i++ {
-		switch c := content[i]; {
-		case text && c == '\\':
-			i++
-		case c == '"':
-			text = !text
-		case text:
-		case c == '[', c == '{':
-			if depth++; depth > maxDepth {
-				return true
+	c = content{id: id, known: true, network: v.NetworkName, ifName: v.IfName}
+	for _, arg := range v.CNIArgs { // Multus appends its own copy of each
+		switch arg[0] {
+		case "K8S_POD_INFRA_CONTAINER_ID":
+			c.kubelet = true
+			if arg[1] != v.ContainerID {
+				return unknown(twoSandboxes)
 			}
-		case c == ']', c == '}':
-			depth--
+		case "K8S_POD_UID":
+			c.uids = append(c.uids, arg[1])
 		}
 	}
-	return false
+	c.netns = append(c.netns, v.NetNS)
+	for _, i := range v.Result.Interfaces {
+		c.netns = append(c.netns, i.Sandbox)
+	}
+	// Some plugins put something else there: only a path is a namespace.
+	c.netns = slices.DeleteFunc(c.netns, func(path string) bool { return !strings.HasPrefix(path, "/") })
+	return c
 }
 
-// IsName reports whether s is a network name or container ID that libcni accepts since 0.8.0:
-// ^[a-zA-Z0-9][a-zA-Z0-9_.\-]*$. It is one component of a path.
-func IsName(s string) bool {
-	for i := range len(s) {
-		switch c := s[i]; {
-		case c >= '0' && c <= '9', c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z':
-		case i > 0 && (c == '_' || c == '.' || c == '-'):
-		default:
-			return false
+// splitName finds the only ID in NETWORK-ID-INTERFACE.
+func splitName(name string) content {
+	found := content{contradiction: badName}
+	for at := range len(name) {
+		if name[at] != '-' || at == 0 || len(name) < at+1+64+2 || name[at+65] != '-' {
+			continue
+		}
+		id, ok := parseID(name[at+1 : at+65])
+		if !ok {
+			continue
+		}
+		if found.known {
+			return unknown(badName)
+		}
+		found = content{id: id, known: true, network: name[:at], ifName: name[at+66:]}
+	}
+	return found
+}
+
+// parseScratch parses a file of Multus (an array of delegates) or flannel (one configuration). Its name is the ID.
+func parseScratch(k kind, name string, text []byte) content {
+	id, ok := parseID(name)
+	if !ok {
+		return unknown(badName)
+	}
+	c := content{id: id, known: true, broken: !json.Valid(text)}
+	if c.broken {
+		return c
+	}
+	type named struct{ Name string }
+	var one named
+	var list []struct {
+		named
+
+		Conf, ConfList named
+	}
+	var err error
+	if k == flannel {
+		err = json.Unmarshal(text, &one)
+	} else {
+		err = json.Unmarshal(text, &list)
+	}
+	if err != nil {
+		return unknown(otherContent)
+	}
+	c.network = one.Name
+	if len(list) > 0 { // the first is the network that the runtime asked for
+		c.network = firstOf(list[0].Conf.Name, list[0].ConfList.Name, list[0].Name)
+	}
+	return c
+}
+
+func firstOf(names ...string) string {
+	for _, name := range names {
+		if name != "" {
+			return name
 		}
 	}
-	return s != ""
+	return ""
 }
 
-// isIfName reports whether s may be an interface's name: dev_valid_name() of the kernel, which libcni follows, and
-// only printable ASCII.
-func isIfName(s string) bool {
-	for i := range len(s) {
-		if c := s[i]; c <= ' ' || c > '~' || c == '/' || c == ':' {
-			return false
-		}
+// parseAddress parses a reservation: "ID\r\nINTERFACE" since plugins 0.8.0, the ID alone before, "ID\nINTERFACE" by forks.
+func parseAddress(text []byte) content {
+	if len(bytes.Trim(text, "\x00 \r\n\t")) == 0 {
+		return content{broken: true}
 	}
-	return s != "" && len(s) <= 15 && s != "." && s != ".."
+	id, _, _ := strings.Cut(strings.TrimSpace(string(text)), "\n")
+	c := content{}
+	if c.id, c.known = parseID(strings.TrimSuffix(id, "\r")); !c.known {
+		return unknown("it has no sandbox ID of 64 hexadecimal digits")
+	}
+	return c
 }
 
-// isPodText reports whether s may be a pod's name or namespace: a DNS subdomain.
-func isPodText(s string) bool {
-	return s != "" && len(s) <= 253 && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789-.") == ""
+// isAddress reports whether a name is a reservation and none of host-local's own files (lock, last_reserved_ip.N).
+func isAddress(name string) bool {
+	addr, err := netip.ParseAddr(name)
+	return err == nil && addr.Zone() == ""
 }

@@ -10,8 +10,6 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 )
 
 // usualSockets are the sockets of the runtimes of common distributions.
@@ -94,14 +92,13 @@ func NamedSocket(endpoint, from string) Sockets {
 		return Sockets{Err: fmt.Errorf("%q, named by %s, is not unix:///PATH", endpoint, from)}
 	}
 	s := Sockets{Paths: []string{path}, Named: true, From: from}
-	var st unix.Stat_t
-	err := beneath.Uninterrupted(func() error { return unix.Stat(path, &st) })
+	info, err := os.Stat(path)
 	switch {
 	case err != nil:
-		s.Err = s.Explain(path, beneath.PathError("stat", path, err))
-	case st.Mode&unix.S_IFMT != unix.S_IFSOCK:
+		s.Err = s.Explain(path, err)
+	case info.Mode().Type() != fs.ModeSocket:
 		// The error of connect(2), "connection refused", would suggest a runtime that is down.
-		s.Err = s.Explain(path, fmt.Errorf("it is %s, not a socket", beneath.TypeName(uint16(st.Mode))))
+		s.Err = s.Explain(path, errors.New("it is no socket"))
 	}
 	return s
 }

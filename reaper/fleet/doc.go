@@ -1,23 +1,31 @@
-// Package fleet serves one node's metrics, health and report of orphans over HTTP. A client may also
-// request a look.
+// Package fleet serves the status of one node over HTTP, and asks many nodes for theirs.
 //
-// It is off by default. No request can remove, restore or resume anything: an intruder can read the
-// report and request a limited number of looks.
+// # One node
 //
-// # What it must not do
+// Nothing listens by default. With web_listen_address the daemon serves
 //
-// It does not read the node, judge or change anything. The loop passes it the results of each pass
-// (Server.Publish), and it asks the loop for a look (Config.Ask). A request is answered from the
-// last pass; it waits for no runtime, and reads no file except the web configuration.
+//	GET  /metrics   Prometheus' text format
+//	GET  /healthz   503 while a changing call hangs: the same rule as systemd's watchdog
+//	GET  /readyz    503 in mode enforce, until the daemon has run for hold, confirm and four minutes with a closed circuit
+//	                breaker, and while the last pass failed. A rolling update waits for it, node by node.
+//	GET  /report    the status of the last pass, at most 64 KiB
+//	POST /scan      asks for a pass, and answers with its number
 //
-// # Limits
+// TLS and passwords are those of Prometheus' web configuration (web_config_file), which its exporter-toolkit reads anew for
+// each connection and request. /report and /scan answer 404 unless the request came over TLS and with a password of
+// basic_auth_users: the toolkit passes every request on if the file names no user, and it reads the file at another moment
+// than this package. So the password is compared here, too. A client certificate is no password.
 //
-// A connection carries one request. Each listener serves at most mostOpen connections at once, and the others wait.
-// Headers, bodies and the time of a request are limited as well. The report has at most 100 pods.
+// The toolkit asks for a password on every path, and a probe of the kubelet has none. An address with the prefix "probes="
+// serves /healthz and /readyz, without TLS and password, and nothing else.
 //
-// # Access
+// No request moves, removes, restores or resumes anything. A request is answered from the last pass, reads no file but the
+// web configuration, and is bounded in time and size. Each address serves at most 64 connections, of one request each.
 //
-// /metrics, /healthz and /readyz name no pod. /v1/orphans names pods and /v1/sweep costs a look, so both require an
-// authenticated client or one on this host (see trusted). TLS, passwords and client certificates are those of
-// Prometheus' web configuration, which its exporter-toolkit reads and enforces.
+// # Many nodes
+//
+// List and Sweep ask daemons, which Daemons finds by the EndpointSlices of a Service: also those that are not ready, since
+// an open circuit breaker must not hide a node. They read the head of a report, at most 64 KiB, and nothing of it is
+// believed but its own node's numbers, within bounds. Redirects and proxies are not followed: the password goes to the
+// address that was given.
 package fleet

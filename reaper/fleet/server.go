@@ -8,144 +8,127 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/coreos/go-systemd/v22/activation"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/prometheus/exporter-toolkit/web"
 	"golang.org/x/net/netutil"
 
-	"github.com/orphan-reaper/orphan-reaper/reaper/fleet/report"
+	"github.com/orphan-reaper/orphan-reaper/reaper"
+	"github.com/orphan-reaper/orphan-reaper/reaper/judge"
 )
 
-// The limits of one request. A scrape of all metrics has some 50 KiB.
+// The limits of one request.
 const (
 	headerTime  = 5 * time.Second
 	requestTime = 10 * time.Second
 	answerTime  = 30 * time.Second
 	headerBytes = 8 << 10
-	bodyBytes   = 1 << 10
+	mostOpen    = 64 // connections of one listener; a silent one is closed after headerTime
 )
 
-// mostOpen is how many connections of one listener are served at once. A silent one is closed after headerTime.
-const mostOpen = 64
+// tryAgain is how soon an address that is in use is tried again.
+const tryAgain = 30 * time.Second
 
-// lateBy is how late a look may be before the daemon is no longer ready: a pass that removes much takes minutes.
-const lateBy = 5 * time.Minute
+// settled is how long after hold and confirm a daemon is ready: a report, three scans and a restore take less.
+const settled = 4 * time.Minute
 
-// Asked is the daemon's answer to a request for a look.
-type Asked struct {
-	Look uint64        // its number
-	In   time.Duration // it begins within this time; 0 if it runs
-}
-
-// Config configures a Server.
-type Config struct {
-	Node string // this node's name
-	// Addresses are HOST:PORT each. With Systemd the sockets that systemd has opened are served too.
-	Addresses []string
-	Systemd   bool
-	// WebConfig is the path of Prometheus' web configuration, or "".
-	WebConfig string
-	Metrics   prometheus.Gatherer
-	// Ask asks the daemon for a look. It returns at once, or with an error when ctx ends.
-	Ask func(ctx context.Context) (Asked, error)
-	// Stuck returns how long the current pass has been running; longer than Hangs is unhealthy.
-	Stuck func() time.Duration
-	Hangs time.Duration
-	Now   func() time.Time
-	Log   *slog.Logger
-}
-
-// Server serves the results of the daemon's passes. It is safe for concurrent use.
+// Server serves the results of the daemon's passes. Its methods are safe for concurrent use; the fields are set before.
 type Server struct {
-	cfg     Config
-	handler http.Handler
-	again   time.Duration // tryAgain; tests set it
-	checks  struct {      // the last check of the web configuration by recheck
-		sync.Mutex
-		at   time.Time
-		last string // its error, or ""
-	}
+	Node, Version string
+	Start         time.Time // of the daemon
+	Settings      judge.Settings
+	WebConfigFile string // "" for none
+	Metrics       prometheus.Gatherer
+	Ask           func(traceparent string) (pass uint64) // reaper.Daemon.Ask
+	// Alive returns nil while the loop works, else what it hangs at: what stops the watchdog.
+	Alive func() error
+	Clock reaper.Clock
+	Log   *slog.Logger
 
 	mu     sync.Mutex
-	report []byte   // as JSON, nil before the first look
-	failed string   // the error of the last look, or ""
-	lacks  []string // what keeps the daemon from enforcing
-	open   bool     // the breaker is open
-	done   report.Done
-	due    time.Time // when the daemon is no longer ready without another look
+	head   Head
+	status *reaper.Status // of the last pass that did not fail
+	closed judge.Instant  // since when passes have found the circuit breaker closed; zero if it is open
 }
 
-// New returns a server that does not listen yet.
-func New(cfg Config) *Server {
-	s := &Server{cfg: cfg, again: tryAgain}
-	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(cfg.Metrics, promhttp.HandlerOpts{
-		DisableCompression: true, MaxRequestsInFlight: 4, Timeout: requestTime,
-	}))
-	mux.HandleFunc("GET /healthz", s.healthz)
-	mux.HandleFunc("GET /readyz", s.readyz)
-	mux.HandleFunc("GET /v1/orphans", s.trusted(s.orphans))
-	mux.HandleFunc("POST /v1/sweep", s.trusted(s.sweep))
-	// Web pages of other origins are refused too.
-	s.handler = http.MaxBytesHandler(http.NewCrossOriginProtection().Handler(mux), bodyBytes)
-	return s
-}
-
-// Serve serves all addresses until ctx ends. It retries an address that is in use: any user may occupy a port, and that
-// must not stop the daemon.
-func (s *Server) Serve(ctx context.Context) {
-	var wg sync.WaitGroup
-	if s.cfg.Systemd {
-		given, err := systemdSockets()
-		if err != nil {
-			s.cfg.Log.ErrorContext(ctx, "cannot serve HTTP on systemd's sockets", slog.Any("error", err))
-		}
-		for _, l := range given {
-			wg.Go(func() { s.warn(ctx, s.serve(ctx, l)) })
-		}
+// Ended takes the result of a pass, which nothing changes afterwards: reaper.Daemon.Ended.
+func (s *Server) Ended(pass uint64, status reaper.Status, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.begin()
+	if err != nil {
+		s.head.Pass, s.head.Failed = pass, err.Error()
+		return
 	}
-	for _, address := range s.cfg.Addresses {
-		wg.Go(func() { s.keep(ctx, address) })
+	s.head.Pass, s.head.Failed, s.status = pass, "", &status
+	s.head.fill(&status)
+	switch {
+	case s.head.Breaker:
+		s.closed = judge.Instant{}
+	case s.closed == judge.Instant{}:
+		s.closed = status.At
+	}
+}
+
+// Reload takes new settings.
+func (s *Server) Reload(settings judge.Settings) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.Settings = settings
+}
+
+// begin fills the head before the first pass.
+func (s *Server) begin() {
+	if s.head.Node == "" {
+		s.head = Head{Node: s.Node, Version: s.Version, Start: s.Start}
+	}
+}
+
+// Listen is one address to serve.
+type Listen struct {
+	Address string // HOST:PORT
+	Probes  bool   // only /healthz and /readyz, without TLS and password
+}
+
+// ParseListen parses a web_listen_address: HOST:PORT, or probes=HOST:PORT.
+func ParseListen(text string) (Listen, error) {
+	address, probes := strings.CutPrefix(text, "probes=")
+	_, port, err := net.SplitHostPort(address)
+	if n, errPort := strconv.ParseUint(port, 10, 16); err != nil || errPort != nil || n == 0 {
+		return Listen{}, fmt.Errorf("%q is not HOST:PORT or probes=HOST:PORT", text)
+	}
+	return Listen{address, probes}, nil
+}
+
+// Serve serves all addresses until ctx ends. An address that is in use is tried again: any user of the node may take a
+// port, and that must not stop the daemon.
+func (s *Server) Serve(ctx context.Context, all []Listen) {
+	var wg sync.WaitGroup
+	for _, l := range all {
+		wg.Go(func() { s.keep(ctx, l) })
 	}
 	wg.Wait()
 }
 
-// systemdSockets returns the sockets that systemd has opened (sd_listen_fds(3)). It can be called once.
-func systemdSockets() ([]net.Listener, error) {
-	var all []net.Listener
-	given, err := activation.Listeners()
-	for _, l := range given {
-		if l != nil { // nil is not a stream socket
-			all = append(all, l)
-		}
-	}
-	if err == nil && len(all) == 0 {
-		err = errors.New("systemd has passed none; check that orphan-reaper.socket is installed and started")
-	}
-	return all, err
-}
-
-// tryAgain is how soon an address is tried again.
-const tryAgain = 30 * time.Second
-
-// keep serves one address, and tries again while it is in use.
-func (s *Server) keep(ctx context.Context, address string) {
+// keep serves one address, and tries again after an error, which it logs once.
+func (s *Server) keep(ctx context.Context, at Listen) {
 	logged := ""
 	for ctx.Err() == nil {
-		l, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
+		l, err := new(net.ListenConfig).Listen(ctx, "tcp", at.Address)
 		if err == nil {
-			logged, err = "", s.serve(ctx, l)
+			err = s.serve(ctx, l, at.Probes)
 		}
-		if err != nil && err.Error() != logged {
+		if err != nil && err.Error() != logged && ctx.Err() == nil {
 			logged = err.Error()
-			s.warn(ctx, err)
+			s.Log.ErrorContext(ctx, "cannot serve HTTP at an address, and tries again; the daemon works as before",
+				slog.String("address", at.Address), slog.Any("error", err))
 		}
-		wait := time.NewTimer(s.again)
+		wait := time.NewTimer(tryAgain)
 		select {
 		case <-ctx.Done():
 		case <-wait.C:
@@ -154,129 +137,128 @@ func (s *Server) keep(ctx context.Context, address string) {
 	}
 }
 
-func (s *Server) warn(ctx context.Context, err error) {
-	if err != nil && ctx.Err() == nil {
-		s.cfg.Log.ErrorContext(ctx, "cannot serve HTTP at an address; the daemon works as before. "+
-			"Free the address, or set another in web.listen_addresses",
-			slog.Any("error", err))
-	}
-}
-
 // serve serves one listener until ctx ends, and closes it.
-func (s *Server) serve(ctx context.Context, l net.Listener) error {
-	h := s.httpServer()
+func (s *Server) serve(ctx context.Context, l net.Listener, probes bool) error {
+	file, quiet := s.WebConfigFile, slog.New(atDebug{s.Log.Handler()})
+	if probes {
+		file = ""
+	}
+	h := &http.Server{
+		Handler: s.handler(probes), ReadHeaderTimeout: headerTime, ReadTimeout: requestTime, WriteTimeout: answerTime,
+		MaxHeaderBytes: headerBytes, ErrorLog: slog.NewLogLogger(quiet.Handler(), slog.LevelDebug), Protocols: new(http.Protocols),
+	}
+	h.Protocols.SetHTTP1(true)
+	h.SetKeepAlivesEnabled(false) // so that what bounds connections bounds requests
 	stop := context.AfterFunc(ctx, func() { _ = h.Close() })
 	defer stop()
-	if err := s.Check(); err != nil {
-		return errors.Join(err, l.Close())
-	}
-	s.cfg.Log.InfoContext(ctx, "serving HTTP at an address", slog.String("address", l.Addr().String()))
-	err := web.Serve(netutil.LimitListener(l, mostOpen), h, &web.FlagConfig{WebConfigFile: &s.cfg.WebConfig}, slog.New(unanswered{s}))
+	err := web.Serve(netutil.LimitListener(l, mostOpen), h, &web.FlagConfig{WebConfigFile: &file}, quiet)
 	if errors.Is(err, http.ErrServerClosed) {
 		return nil
+	}
+	if err != nil && file != "" {
+		err = fmt.Errorf("cannot use the web configuration %s: %w", file, err)
 	}
 	return errors.Join(err, l.Close())
 }
 
-// httpServer returns the server of one listener; the toolkit puts its own handler before ours.
-func (s *Server) httpServer() *http.Server {
-	h := &http.Server{
-		Handler: s.handler, ReadHeaderTimeout: headerTime, ReadTimeout: requestTime, WriteTimeout: answerTime,
-		MaxHeaderBytes: headerBytes, ErrorLog: slog.NewLogLogger(unanswered{s}, slog.LevelDebug),
-		Protocols: new(http.Protocols),
+// handler returns what one listener serves.
+func (s *Server) handler(probes bool) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", s.healthz)
+	mux.HandleFunc("GET /readyz", s.readyz)
+	if !probes {
+		mux.Handle("GET /metrics", promhttp.HandlerFor(s.Metrics, promhttp.HandlerOpts{
+			DisableCompression: true, MaxRequestsInFlight: 4, Timeout: requestTime,
+		}))
+		mux.HandleFunc("GET /report", s.private(s.getReport))
+		mux.HandleFunc("POST /scan", s.private(s.postScan))
 	}
-	// One request a connection, so that what bounds connections bounds requests.
-	h.Protocols.SetHTTP1(true)
-	h.SetKeepAlivesEnabled(false)
-	return h
+	// A web page of another origin cannot use the password that a browser keeps.
+	return http.NewCrossOriginProtection().Handler(mux)
 }
 
-// Publish sets the report that is served, or the error of a failed look. The next look comes within next.
-func (s *Server) Publish(r *report.Report, err error, next time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.due = s.cfg.Now().Add(next + lateBy)
-	if err != nil {
-		s.failed = report.Short(err.Error())
-		return
-	}
-	text, err := json.MarshalIndent(r, "", "  ")
-	if err != nil {
-		s.cfg.Log.Error("cannot write the report", slog.Any("error", err))
-		return
-	}
-	s.report, s.failed, s.lacks, s.open = append(text, '\n'), "", nil, r.BreakerOpen
-	s.done = r.Done
-	if r.Mode == report.Observe {
-		return
-	}
-	for _, m := range r.Missing {
-		s.lacks = append(s.lacks, "nothing is removed, although the mode is enforce: "+m)
-	}
-	if r.BreakerOpen {
-		s.lacks = append(s.lacks,
-			"nothing is removed, since the breaker is open: a quarantined pod turned out to be alive; inspect it with orphan-reaper quarantine list")
-	}
-}
-
-// healthz reports whether a pass has been running for longer than Hangs.
 func (s *Server) healthz(w http.ResponseWriter, _ *http.Request) {
-	if d := s.cfg.Stuck(); d > s.cfg.Hangs {
-		http.Error(w, "a pass has not ended for "+d.Round(time.Second).String(), http.StatusServiceUnavailable)
+	if err := s.Alive(); err != nil {
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		return
 	}
 	_, _ = fmt.Fprintln(w, "ok")
 }
 
-// readyz reports whether the daemon does what its mode is for, and if not, what is missing.
 func (s *Server) readyz(w http.ResponseWriter, _ *http.Request) {
-	problems := s.problems()
-	if len(problems) == 0 {
-		_, _ = fmt.Fprintln(w, "ok")
+	if why := s.unready(); why != "" {
+		http.Error(w, why, http.StatusServiceUnavailable)
 		return
 	}
-	http.Error(w, "not ready:\n- "+strings.Join(problems, "\n- "), http.StatusServiceUnavailable)
+	_, _ = fmt.Fprintln(w, "ok")
 }
 
-// problems returns what keeps the daemon from being ready.
-func (s *Server) problems() (list []string) {
+// unready returns why a rolling update has to wait for this node, "" if it need not. A daemon that observes is always
+// ready: the DaemonSet's controller replaces pods that are not ready outside of its budget.
+func (s *Server) unready() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.failed != "" {
-		list = append(list, "the node cannot be looked at: "+s.failed)
+	switch wait := s.Settings.Hold + s.Settings.Confirm + settled; {
+	case s.Settings.Observe:
+		return ""
+	case s.head.Failed != "":
+		return "the last pass failed: " + s.head.Failed
+	case s.head.Breaker:
+		return "the circuit breaker is open: see `orphan-reaper quarantine list` on the node"
+	case s.closed == judge.Instant{}:
+		return "no pass has ended yet"
+	default:
+		if ran := s.Clock.Now().Age(s.closed); ran < wait {
+			return fmt.Sprintf("the daemon has run for %s of %s with a closed circuit breaker", ran.Round(time.Second), wait)
+		}
 	}
-	switch now := s.cfg.Now(); {
-	case s.due.IsZero():
-		list = append(list, "no look has ended yet")
-	case now.After(s.due):
-		list = append(list, "the last look was due "+now.Sub(s.due.Add(-lateBy)).Round(time.Second).String()+" ago")
-	}
-	return append(list, s.lacks...)
+	return ""
 }
 
-func (s *Server) orphans(w http.ResponseWriter, _ *http.Request) {
+func (s *Server) getReport(w http.ResponseWriter, _ *http.Request) {
 	s.mu.Lock()
-	text := s.report
+	s.begin()
+	head, status := s.head, s.status
 	s.mu.Unlock()
-	if text == nil {
-		http.Error(w, "no look has ended yet; ask again in a few seconds", http.StatusServiceUnavailable)
+	if status == nil {
+		answer(w, http.StatusOK, head)
+		return
+	}
+	text, err := Report{head, *status}.encode()
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
 	_, _ = w.Write(text)
 }
 
-// sweep asks for a look. Two clients that ask at once get the same one.
-func (s *Server) sweep(w http.ResponseWriter, r *http.Request) {
-	a, err := s.cfg.Ask(r.Context())
-	if err != nil {
-		http.Error(w, "the daemon stops: "+err.Error(), http.StatusServiceUnavailable)
-		return
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(http.StatusAccepted)
+func (s *Server) postScan(w http.ResponseWriter, r *http.Request) {
+	scan := s.Ask(r.Header.Get("traceparent"))
 	s.mu.Lock()
-	answer := report.Answer{Node: s.cfg.Node, Look: a.Look, InSeconds: a.In.Seconds(), BreakerOpen: s.open, Done: s.done}
+	s.begin()
+	head := s.head
 	s.mu.Unlock()
-	_ = json.NewEncoder(w).Encode(answer)
+	head.Scan = scan
+	answer(w, http.StatusAccepted, head)
+}
+
+func answer(w http.ResponseWriter, code int, value any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	_ = json.NewEncoder(w).Encode(value) // the client has gone
+}
+
+// atDebug is the handler for what net/http and the toolkit log: any client can cause such a line.
+type atDebug struct{ slog.Handler }
+
+// Enabled reports whether lines at level debug are logged.
+func (h atDebug) Enabled(ctx context.Context, _ slog.Level) bool {
+	return h.Handler.Enabled(ctx, slog.LevelDebug)
+}
+
+// Handle logs the line at level debug.
+func (h atDebug) Handle(ctx context.Context, r slog.Record) error {
+	r.Level = slog.LevelDebug
+	return h.Handler.Handle(ctx, r)
 }

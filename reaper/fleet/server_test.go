@@ -1,12 +1,20 @@
 package fleet
 
 import (
+	"bytes"
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
+	"fmt"
+	"io"
 	"log/slog"
+	"math/big"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -14,314 +22,347 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/crypto/bcrypt"
 
-	"github.com/orphan-reaper/orphan-reaper/reaper/fleet/report"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
-	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper"
+	"github.com/orphan-reaper/orphan-reaper/reaper/judge"
 )
 
-// publish publishes the report of a pass.
-func publish(s *Server, p *report.Pass) {
-	s.Publish(new(report.New(report.Report{Node: "n1"}, p)), nil, time.Hour)
-}
+// clock is a clock that a test sets.
+type clock struct{ boot time.Duration }
 
-// onePod returns a pass over one kept pod.
-func onePod() *report.Pass {
-	yes := policy.Fact{Truth: policy.Yes}
-	return &report.Pass{
-		Number: 3,
-		Look: policy.Look{
-			At: policy.Instant{Wall: time.Unix(1e9, 0)}, Node: policy.Node{Kubelet: yes, MayEnforce: yes, Agrees: yes},
-		},
-		Pods: []policy.Judged{{
-			Evidence: policy.Evidence{UID: "00000001-0000-4000-8000-000000000001"},
-			Verdict:  policy.Verdict{Decision: policy.Keep, Why: []policy.Why{{Reason: policy.ReasonMounted}}},
-		}},
-	}
-}
+func (c *clock) Now() judge.Instant { return judge.Instant{BootID: "b", Boot: c.boot} }
 
-// newTestServer returns a server whose time the test sets, and the number of requested looks.
-func newTestServer(tb testing.TB, webConfig string) (s *Server, now *time.Time, asks *uint64) {
-	tb.Helper()
-	now, asks = new(time.Now()), new(uint64)
-	reg := prometheus.NewRegistry()
-	reg.MustRegister(prometheus.NewGauge(prometheus.GaugeOpts{Name: "orphan_reaper_test", Help: "For tests."}))
-	return New(Config{
-		Node: "n1", WebConfig: webConfig, Metrics: reg, Log: slog.New(slog.DiscardHandler), Hangs: time.Hour,
-		Now: func() time.Time { return *now }, Stuck: func() time.Duration { return 0 },
-		Ask: func(context.Context) (Asked, error) { *asks++; return Asked{Look: 7, In: 2 * time.Second}, nil },
-	}), now, asks
-}
-
-// do calls the handler without a network.
-func do(s *Server, method, path, from string) *httptest.ResponseRecorder {
-	r := httptest.NewRequest(method, path, nil)
-	r.RemoteAddr, r.Host = from, "127.0.0.1:9477"
-	w := httptest.NewRecorder()
-	s.handler.ServeHTTP(w, r)
-	return w
-}
-
-const here, elsewhere = "127.0.0.1:1234", "192.0.2.7:1234"
-
-func TestReady(t *testing.T) {
-	s, now, _ := newTestServer(t, "")
-	check := func(what string, code int, words ...string) {
-		t.Helper()
-		w := do(s, "GET", "/readyz", elsewhere)
-		if w.Code != code {
-			t.Errorf("%s: %d %s", what, w.Code, w.Body)
-		}
-		for _, word := range words {
-			if !strings.Contains(w.Body.String(), word) {
-				t.Errorf("%s: %q does not contain %q", what, w.Body, word)
-			}
-		}
-	}
-	check("before the first look", 503, "no look has ended yet")
-	if w := do(s, "GET", "/v1/orphans", here); w.Code != 503 {
-		t.Errorf("a report before the first look: %d %s", w.Code, w.Body)
-	}
-	publish(s, onePod())
-	check("after it", 200, "ok")
-	*now = now.Add(time.Hour + lateBy + time.Minute)
-	check("when it is late", 503, "was due")
-	s.Publish(nil, errors.New("permission denied"), 30*time.Second)
-	check("when it failed", 503, "the node cannot be looked at: permission denied")
-	p := onePod()
-	p.Look.Node.MayEnforce = policy.Fact{Detail: "this is not the node's PID namespace: set hostPID"}
-	publish(s, p)
-	check("when it may not enforce", 503, "although the mode is enforce", "hostPID")
-	p.BreakerOpen = true
-	p.Observe = true
-	publish(s, p)
-	check("when it is to observe", 200)
-	p = onePod()
-	p.BreakerOpen = true
-	publish(s, p)
-	check("when the breaker is open", 503, "the breaker is open", "quarantine list")
-}
-
-func TestHealth(t *testing.T) {
-	s, _, _ := newTestServer(t, "")
-	if w := do(s, "GET", "/healthz", elsewhere); w.Code != 200 {
-		t.Errorf("%d %s", w.Code, w.Body)
-	}
-	s.cfg.Stuck = func() time.Duration { return 2 * time.Hour }
-	if w := do(s, "GET", "/healthz", elsewhere); w.Code != 503 || !strings.Contains(w.Body.String(), "2h0m0s") {
-		t.Errorf("%d %s", w.Code, w.Body)
-	}
-}
-
-// TestWhoMayAsk checks that without authentication only this host gets pod names or may cause a look, that every host
-// gets the rest, and that no other path exists.
-func TestWhoMayAsk(t *testing.T) {
-	s, _, asks := newTestServer(t, "")
-	publish(s, onePod())
-	for _, c := range []struct {
-		method, path, from string
-		code               int
-	}{
-		{"GET", "/metrics", elsewhere, 200},
-		{"HEAD", "/metrics", elsewhere, 200},
-		{"GET", "/v1/orphans", here, 200},
-		{"GET", "/v1/orphans", "[::1]:9", 200},
-		{"POST", "/v1/sweep", here, 202},
-		{"GET", "/v1/orphans", elsewhere, 403},
-		{"POST", "/v1/sweep", elsewhere, 403},
-		{"POST", "/v1/sweep", "127.0.0.1.example.com:9", 403},
-		{"POST", "/v1/sweep", "", 403},
-		{"GET", "/v1/sweep", here, 405},
-		{"DELETE", "/v1/orphans", here, 405},
-		{"POST", "/v1/orphans", here, 405},
-		{"POST", "/v1/purge", here, 404},
-		{"GET", "/debug/pprof/", here, 404},
-		{"GET", "/", here, 404},
-	} {
-		if w := do(s, c.method, c.path, c.from); w.Code != c.code {
-			t.Errorf("%s %s from %s: %d, want %d", c.method, c.path, c.from, w.Code, c.code)
-		}
-	}
-	if *asks != 1 {
-		t.Errorf("%d looks were requested", *asks)
-	}
-	r := httptest.NewRequest(http.MethodPost, "/v1/sweep", nil)
-	r.RemoteAddr, r.Host = here, "127.0.0.1:9477"
-	r.Header.Set("Sec-Fetch-Site", "cross-site")
-	w := httptest.NewRecorder()
-	if s.handler.ServeHTTP(w, r); w.Code != 403 {
-		t.Errorf("request from a web page: %d", w.Code)
-	}
-	for host, code := range map[string]int{
-		"evil.example": 403, "evil.example:9477": 403, "localhost:9477": 200, "127.0.0.1:9477": 200, "[::1]:9477": 200, "[::1]": 200,
-	} {
-		r := httptest.NewRequest(http.MethodGet, "/v1/orphans", nil)
-		r.RemoteAddr, r.Host = here, host
-		w := httptest.NewRecorder()
-		if s.handler.ServeHTTP(w, r); w.Code != code {
-			t.Errorf("with the host name %s: %d, want %d", host, w.Code, code)
-		}
-	}
-}
-
-func TestSweep(t *testing.T) {
-	s, _, _ := newTestServer(t, "")
-	w := do(s, "POST", "/v1/sweep", here)
-	var a report.Answer
-	if err := json.Unmarshal(w.Body.Bytes(), &a); err != nil || a != (report.Answer{Node: "n1", Look: 7, InSeconds: 2}) {
-		t.Errorf("%d %s: %v", w.Code, w.Body, err)
-	}
-	p := onePod()
-	p.BreakerOpen = true
-	publish(s, p)
-	if w := do(s, "POST", "/v1/sweep", here); !strings.Contains(w.Body.String(), `"breaker_open":true`) {
-		t.Errorf("with an open breaker: %s", w.Body)
-	}
-	s.cfg.Ask = func(context.Context) (Asked, error) { return Asked{}, errors.New("context canceled") }
-	if w := do(s, "POST", "/v1/sweep", here); w.Code != 503 {
-		t.Errorf("stopping daemon: %d %s", w.Code, w.Body)
-	}
-}
-
-// fromElsewhere is a listener whose clients all have another host's address.
-type fromElsewhere struct{ net.Listener }
-
-type connElsewhere struct{ net.Conn }
-
-func (connElsewhere) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.IPv4(192, 0, 2, 7), Port: 9} }
-
-func (l fromElsewhere) Accept() (net.Conn, error) {
-	c, err := l.Listener.Accept()
+func must(t *testing.T, err error) {
+	t.Helper()
 	if err != nil {
-		return nil, err
-	}
-	return connElsewhere{c}, nil
-}
-
-// TestPassword checks that every client needs a password if the web configuration has users, also on this host, and
-// that the file is read for each request.
-func TestPassword(t *testing.T) {
-	// The password is "secret", at bcrypt's lowest cost.
-	const users = "basic_auth_users:\n  sweeper: $2y$04$scKiezGA.qUEoByWtLxGh.GutsqWc1/wl94T1rEnmU8K.9HSplA8G\n"
-	for from, without := range map[string]int{"tcp": 202, "unix": 202, "elsewhere": 403} {
-		path := testkit.File(t, "web.yaml", users)
-		s, _, _ := newTestServer(t, path)
-		network, address := "tcp", "127.0.0.1:0"
-		if from == "unix" {
-			network, address = "unix", filepath.Join(t.TempDir(), "s")
-		}
-		l, err := new(net.ListenConfig).Listen(t.Context(), network, address)
-		testkit.Must(t, err)
-		listener := l
-		if from == "elsewhere" {
-			listener = fromElsewhere{l}
-		}
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan error)
-		go func() { done <- s.serve(ctx, listener) }()
-		client := http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, network, l.Addr().String())
-		}}}
-		post := func(user, password string, want int) {
-			t.Helper()
-			r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://localhost/v1/sweep", http.NoBody)
-			testkit.Must(t, err)
-			if user != "" {
-				r.SetBasicAuth(user, password)
-			}
-			answer, err := client.Do(r)
-			testkit.Must(t, err)
-			testkit.Must(t, answer.Body.Close())
-			if answer.StatusCode != want {
-				t.Errorf("%s, %s:%s: %d, want %d", from, user, password, answer.StatusCode, want)
-			}
-		}
-		post("", "", 401)
-		post("sweeper", "wrong", 401)
-		post("other", "secret", 401)
-		post("sweeper", "secret", 202)
-		testkit.WriteText(t, path, "http_server_config:\n  http2: false\n")
-		post("sweeper", "secret", without)
-		cancel()
-		testkit.Must(t, <-done)
+		t.Fatal(err)
 	}
 }
 
-// TestCertificateOfTheConnection checks that a file that now requires certificates does not authenticate a connection
-// that began without one.
-func TestCertificateOfTheConnection(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "web.yaml")
-	const text = "tls_server_config: {cert_file: a, key_file: b, client_auth_type: RequireAndVerifyClientCert, client_ca_file: c}\n"
-	testkit.Must(t, os.WriteFile(path, []byte(text), 0o600))
-	s, _, _ := newTestServer(t, path)
-	for name, c := range map[string]struct {
-		state *tls.ConnectionState
-		code  int
-	}{
-		"plain":               {nil, 403},
-		"TLS, no certificate": {&tls.ConnectionState{}, 403},
-		"verified":            {&tls.ConnectionState{VerifiedChains: [][]*x509.Certificate{{}}}, 202},
-	} {
-		r := httptest.NewRequest(http.MethodPost, "/v1/sweep", nil)
-		r.RemoteAddr, r.TLS = elsewhere, c.state
-		w := httptest.NewRecorder()
-		if s.handler.ServeHTTP(w, r); w.Code != c.code {
-			t.Errorf("%s: %d, want %d", name, w.Code, c.code)
-		}
+func newServer() *Server {
+	return &Server{
+		Node: "n1", Version: "v1", Start: time.Unix(1e9, 7).UTC(), Settings: judge.Settings{Hold: time.Minute, Confirm: 5 * time.Minute},
+		Metrics: prometheus.NewRegistry(), Ask: func(string) uint64 { return 9 }, Alive: func() error { return nil },
+		Clock: &clock{time.Hour}, Log: slog.New(slog.DiscardHandler),
 	}
 }
 
-// TestRefused checks that an unusable web configuration is reported at the start.
-func TestRefused(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "web.yaml")
-	testkit.Must(t, os.WriteFile(path, []byte("tls_server_config: {cert_file: /nowhere}\n"), 0o600))
-	s, _, _ := newTestServer(t, path)
-	if err := s.Check(); err == nil || !strings.Contains(err.Error(), path) {
-		t.Errorf("broken web configuration: %v", err)
+// newCert returns a certificate for 127.0.0.1 and the name of a Service, which is its own authority, and its key.
+func newCert(t *testing.T) (cert, key []byte) {
+	t.Helper()
+	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	must(t, err)
+	tmpl := &x509.Certificate{
+		SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(24 * time.Hour), IsCA: true, BasicConstraintsValid: true,
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, DNSNames: []string{Service{"ns", "orphan-reaper"}.Host()},
 	}
-	if _, err := systemdSockets(); err == nil || !strings.Contains(err.Error(), "orphan-reaper.socket") {
-		t.Errorf("no socket from systemd: %v", err)
-	}
+	der, err := x509.CreateCertificate(rand.Reader, tmpl, tmpl, k.Public(), k)
+	must(t, err)
+	pk, err := x509.MarshalPKCS8PrivateKey(k)
+	must(t, err)
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: pk})
 }
 
-// TestTaken checks that an address in use is retried until it is free.
-func TestTaken(t *testing.T) {
+const withTLS = "tls_server_config: {cert_file: tls.crt, key_file: tls.key}\n"
+
+// users returns the part of a web configuration that has the password "right" of the user "op".
+func users(t *testing.T) string {
+	t.Helper()
+	hash, err := bcrypt.GenerateFromPassword([]byte("right"), bcrypt.MinCost)
+	must(t, err)
+	return "basic_auth_users: {op: '" + string(hash) + "'}\n"
+}
+
+// served is a server with a web configuration, and a client that trusts it.
+type served struct {
+	*Server
+	url    string
+	client *http.Client
+	roots  *x509.CertPool
+}
+
+func (s *served) configure(t *testing.T, config string) {
+	t.Helper()
+	must(t, os.WriteFile(s.WebConfigFile, []byte(config), 0o600))
+}
+
+// serve serves with a web configuration until the test ends.
+func serve(t *testing.T, config string, probes bool) *served {
+	t.Helper()
+	dir := t.TempDir()
+	cert, key := newCert(t)
+	must(t, os.WriteFile(filepath.Join(dir, "tls.crt"), cert, 0o600))
+	must(t, os.WriteFile(filepath.Join(dir, "tls.key"), key, 0o600))
+	s := &served{Server: newServer(), roots: x509.NewCertPool()}
+	s.WebConfigFile = filepath.Join(dir, "web.yaml")
+	s.configure(t, config)
+	s.roots.AppendCertsFromPEM(cert)
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	testkit.Must(t, err)
-	address := l.Addr().String()
-	s, _, _ := newTestServer(t, "")
-	logged := make(chan struct{}, 1)
-	s.cfg.Log = slog.New(slog.NewTextHandler(writer(func(text string) {
-		if strings.Contains(text, "cannot serve HTTP") {
-			logged <- struct{}{}
-		}
-	}), nil))
-	s.cfg.Addresses, s.again = []string{address}, 10*time.Millisecond
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan struct{})
-	go func() { s.Serve(ctx); close(done) }()
-	<-logged // logged once for all retries
-	testkit.Must(t, l.Close())
-	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(10 * time.Millisecond) {
-		r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/healthz", http.NoBody)
-		testkit.Must(t, err)
-		answer, err := http.DefaultClient.Do(r)
-		if err == nil {
-			_ = answer.Body.Close()
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatal(err)
-		}
+	must(t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error)
+	go func() { done <- s.serve(ctx, l, probes) }()
+	t.Cleanup(func() { cancel(); must(t, <-done) })
+	scheme := "http"
+	if strings.Contains(config, "tls") && !probes {
+		scheme = "https"
 	}
-	cancel()
-	<-done
+	s.url = scheme + "://" + l.Addr().String()
+	s.client = &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: s.roots}, DisableKeepAlives: true}}
+	return s
 }
 
-// writer is a stream that passes on what is written.
-type writer func(text string)
+// status returns the HTTP status of a request with a password, "" for none.
+func (s *served) status(t *testing.T, method, path, password string) int {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, s.url+path, http.NoBody)
+	must(t, err)
+	if password != "" {
+		r.SetBasicAuth("op", password)
+	}
+	a, err := s.client.Do(r)
+	must(t, err)
+	defer a.Body.Close()
+	return a.StatusCode
+}
 
-func (w writer) Write(b []byte) (int, error) { w(string(b)); return len(b), nil }
+// TestAccess is the table of who gets a report and a scan: nobody without TLS or without a password.
+func TestAccess(t *testing.T) {
+	for _, c := range []struct {
+		name, config, password   string
+		probes                   bool
+		report, metrics, healthz int
+	}{
+		{"nothing configured", "", "", false, 404, 200, 200},
+		{"no TLS, right password", users(t), "right", false, 404, 200, 200},
+		{"no TLS, no password", users(t), "", false, 401, 401, 401},
+		{"TLS, no users", withTLS, "", false, 404, 200, 200},
+		{"TLS, no users, some password", withTLS, "right", false, 404, 200, 200},
+		{"TLS, no password", withTLS + users(t), "", false, 401, 401, 401},
+		{"TLS, wrong password", withTLS + users(t), "wrong", false, 401, 401, 401},
+		{"TLS, right password", withTLS + users(t), "right", false, 200, 200, 200},
+		{"probes", withTLS + users(t), "right", true, 404, 404, 200},
+		{"probes without password", withTLS + users(t), "", true, 404, 404, 200},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := serve(t, c.config, c.probes)
+			for path, want := range map[string]int{"/report": c.report, "/metrics": c.metrics, "/healthz": c.healthz} {
+				if got := s.status(t, "GET", path, c.password); got != want {
+					t.Errorf("GET %s: %d, want %d", path, got, want)
+				}
+			}
+			scan := c.report
+			if scan == 200 {
+				scan = 202
+			}
+			if got := s.status(t, "POST", "/scan", c.password); got != scan {
+				t.Errorf("POST /scan: %d, want %d", got, scan)
+			}
+		})
+	}
+}
+
+// TestConfigurationChanges has the file change under a running server, also between the toolkit's reading and ours.
+func TestConfigurationChanges(t *testing.T) {
+	s := serve(t, withTLS, false)
+	want := func(password string, want int) {
+		t.Helper()
+		if got := s.status(t, "GET", "/report", password); got != want {
+			t.Errorf("%d, want %d", got, want)
+		}
+	}
+	want("right", 404)
+	s.configure(t, withTLS+users(t))
+	want("", 401)
+	want("right", 200)
+	// The toolkit has read the file without users, and passed a request on with any password.
+	r := httptest.NewRequest("GET", "https://node/report", http.NoBody)
+	r.SetBasicAuth("op", "wrong")
+	answer := httptest.NewRecorder()
+	if s.handler(false).ServeHTTP(answer, r); answer.Code != 404 {
+		t.Errorf("a password that nobody has compared: %d, want 404", answer.Code)
+	}
+	r = httptest.NewRequest("POST", "https://node/scan", http.NoBody)
+	r.SetBasicAuth("op", "right")
+	r.Header.Set("Sec-Fetch-Site", "cross-site")
+	answer = httptest.NewRecorder()
+	if s.handler(false).ServeHTTP(answer, r); answer.Code != 403 {
+		t.Errorf("a web page of another origin, with the password that the browser has: %d, want 403", answer.Code)
+	}
+	s.configure(t, "basic_auth_users: [\n")
+	r = httptest.NewRequest("GET", "https://node/report", http.NoBody)
+	r.SetBasicAuth("op", "right")
+	answer = httptest.NewRecorder()
+	if s.handler(false).ServeHTTP(answer, r); answer.Code != 404 {
+		t.Errorf("a broken file: %d, want 404", answer.Code)
+	}
+}
+
+// TestReady has /readyz over the life of a daemon: a rolling update waits for a node that has run with a closed breaker.
+func TestReady(t *testing.T) {
+	s := newServer()
+	now := &clock{time.Hour}
+	s.Clock = now
+	get := func() int {
+		answer := httptest.NewRecorder()
+		s.handler(true).ServeHTTP(answer, httptest.NewRequest("GET", "/readyz", http.NoBody))
+		return answer.Code
+	}
+	passed := func(breaker bool) func() {
+		return func() {
+			st := reaper.Status{At: now.Now(), Mode: "enforce"}
+			if breaker {
+				st.Breaker = &judge.Event{Kind: judge.EventBreaker}
+			}
+			s.Ended(1, st, nil)
+		}
+	}
+	for _, step := range []struct {
+		name string
+		do   func()
+		want int
+	}{
+		{"before the first pass", func() {}, 503},
+		{"after the first pass", passed(false), 503},
+		{"a second before hold, confirm and 4 minutes", func() { now.boot += 10*time.Minute - time.Second }, 503},
+		{"then", func() { now.boot += time.Second }, 200},
+		{"a pass failed", func() { s.Ended(2, reaper.Status{}, errors.New("cannot lock the ledger")) }, 503},
+		{"the next did not", passed(false), 200},
+		{"the breaker opens", passed(true), 503},
+		{"it is closed again: the time runs anew", func() { now.boot += time.Hour; passed(false)() }, 503},
+		{"and has passed", func() { now.boot += 10 * time.Minute }, 200},
+		{"observe", func() { passed(true)(); s.Reload(judge.Settings{Observe: true}) }, 200},
+	} {
+		step.do()
+		if got := get(); got != step.want {
+			t.Errorf("%s: %d, want %d", step.name, got, step.want)
+		}
+	}
+	s.Alive = func() error { return errors.New("a call hangs") }
+	answer := httptest.NewRecorder()
+	if s.handler(true).ServeHTTP(answer, httptest.NewRequest("GET", "/healthz", http.NoBody)); answer.Code != 503 {
+		t.Errorf("healthz while a call hangs: %d", answer.Code)
+	}
+}
+
+// bigStatus returns a status of 10,000 pods, of which every tenth is alive, every hundredth is kept, and one, the last, needs an
+// operator. Each has a long text of the kubelet.
+func bigStatus() reaper.Status {
+	s := reaper.Status{Mode: "enforce", Operator: true, Hidden: 3}
+	for i := range 10_000 {
+		p := reaper.PodStatus{Words: strings.Repeat("<", 3000)}
+		p.UID = parsers.PodUID(fmt.Sprintf("0badf00d-0001-4aaa-8bbb-%012d", i))
+		p.Decision, p.Reasons = judge.Wait, []judge.Reason{{Reason: judge.OnHold}}
+		p.Facts[judge.Reported].Truth = judge.Yes
+		switch {
+		case i == 9_999:
+			p.Decision, p.Reasons, p.Operator = judge.Keep, []judge.Reason{{Reason: judge.IsMounted}}, true
+		case i%100 == 0:
+			p.Decision, p.Reasons = judge.Keep, []judge.Reason{{Reason: judge.IsMounted}}
+		case i%10 == 0:
+			p.Decision, p.Reasons = judge.IsAlive, []judge.Reason{{Reason: judge.IsRunning}}
+		}
+		s.Pods = append(s.Pods, p)
+	}
+	e := judge.JudgedEntry{Entry: judge.Entry{Left: []judge.Residue{{Tally: judge.Tally{Bytes: 70}}, {Tally: judge.Tally{Bytes: 7}}}}}
+	s.Quarantine = append(s.Quarantine, e)
+	s.CNI = &reaper.CNIStatus{Files: 5, Stale: 4, Networks: []reaper.CNINetwork{{Full: true}, {}}}
+	return s
+}
+
+// TestReport has the report of a node with many pods: it is short, counts all, and has the pod that needs an operator.
+func TestReport(t *testing.T) {
+	server := newServer()
+	server.Ended(1, bigStatus(), nil)
+	answer := httptest.NewRecorder()
+	server.getReport(answer, nil)
+	text := answer.Body.Bytes()
+	if len(text) > mostReport || bytes.Contains(text, []byte(`"facts"`)) {
+		t.Errorf("%d bytes; it has facts: %v", len(text), bytes.Contains(text, []byte(`"facts"`)))
+	}
+	var r struct {
+		Status struct {
+			Pods []struct {
+				UID string `json:"uid"`
+			} `json:"pods"`
+		} `json:"status"`
+	}
+	must(t, json.Unmarshal(text, &r))
+	server.Ended(2, reaper.Status{}, errors.New("cannot lock the ledger"))
+	answer = httptest.NewRecorder()
+	server.getReport(answer, nil)
+	if failed, err := parseHead(answer.Body.Bytes()); err != nil || failed.Pass != 2 || failed.Failed == "" || failed.Summary.Wait != 8999 {
+		t.Errorf("after a pass that failed: %+v, %v", failed, err)
+	}
+	if pods := r.Status.Pods; len(pods) < 2 || !strings.HasSuffix(pods[0].UID, "9999") {
+		t.Errorf("pods: %v", pods)
+	}
+	head, err := parseHead(text)
+	must(t, err)
+	s := head.Summary
+	if !head.Operator || s.Wait != 8999 || s.Keep != 101 || s.Alive != 900 || s.Operator != 1 || s.Hidden != 3 || s.Bytes != 77 ||
+		s.CNIStale != 4 || s.FullRanges != 1 || s.Reasons[judge.IsMounted] != 101 || s.Reasons[judge.IsRunning] != 0 {
+		t.Errorf("%+v", head)
+	}
+}
+
+// pipes is a listener without a network, so that the test controls the time.
+type pipes chan net.Conn
+
+func (p pipes) Accept() (net.Conn, error) {
+	if c, ok := <-p; ok {
+		return c, nil
+	}
+	return nil, net.ErrClosed
+}
+func (pipes) Close() error   { return nil }
+func (pipes) Addr() net.Addr { return &net.UnixAddr{} }
+
+// TestHostileClients has clients that fill every connection, send nothing, or send without end: they are cut off, and
+// another client is served.
+func TestHostileClients(t *testing.T) {
+	for name, send := range map[string][2]string{
+		"nothing":          {},
+		"endless headers":  {"GET /metrics HTTP/1.1\r\nHost: x\r\n", "X-A: " + strings.Repeat("a", 1000) + "\r\n"},
+		"endless body":     {"POST /scan HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000000\r\n\r\n", strings.Repeat("a", 1000)},
+		"endless requests": {"", "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(context.Background())
+			l, done := make(pipes), make(chan error)
+			go func() { done <- newServer().serve(ctx, l, false) }()
+			began := time.Now()
+			for range mostOpen {
+				ours, theirs := net.Pipe()
+				l <- theirs
+				go func() {
+					_, err := io.WriteString(ours, send[0])
+					for send[1] != "" && err == nil {
+						_, err = io.WriteString(ours, send[1])
+					}
+				}()
+				go func() { _, _ = io.Copy(io.Discard, ours) }()
+			}
+			ours, theirs := net.Pipe()
+			l <- theirs
+			go func() { _, _ = io.WriteString(ours, "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n") }()
+			text, err := io.ReadAll(ours)
+			if err != nil || !strings.Contains(string(text), "200 OK") {
+				t.Errorf("%s: another client: %q, %v", name, text, err)
+			}
+			if waited := time.Since(began); waited > requestTime {
+				t.Errorf("%s: another client waited for %s of the bubble's time", name, waited)
+			}
+			cancel()
+			synctest.Wait() // the server is closed
+			close(l)
+			must(t, <-done)
+		})
+	}
+}

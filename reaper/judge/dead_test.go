@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/orphan-reaper/orphan-reaper/parsers/report"
+	"github.com/orphan-reaper/orphan-reaper/parsers"
 )
 
 const uid = "0badf00d-0001-4aaa-8bbb-cccc00000001"
@@ -18,10 +18,10 @@ func dead() Case {
 		p.Facts[r.fact].Truth = r.passes
 	}
 	k := Kubelet{PID: 100, Inner: 100, Start: time.Minute, Unit: "kubelet.service", JSON: No}
-	line := report.Line{Source: "kubelet.service", Whole: true, Journal: &report.Journal{Unit: k.Unit, PID: 100, BootID: "b", Time: now.Wall}}
+	line := parsers.Line{Source: "kubelet.service", Whole: true, Journal: &parsers.Journal{Unit: k.Unit, PID: 100, BootID: "b", Time: now.Wall}}
 	return Case{
 		Pod: p, Node: Node{Kubelet: k, KubeletKnown: Fact{Truth: Yes}}, Now: now, Settings: Settings{Hold: time.Minute},
-		Log:  Log{Removal: Logged{Report: report.Report{Line: line, UID: uid, Kind: report.Removal, PID: 100, Header: now.Wall}, At: now}},
+		Log:  Log{Removal: Logged{Report: parsers.Report{Line: line, UID: uid, Kind: parsers.Removal, PID: 100, Header: now.Wall}, At: now}},
 		Hold: Hold{Since: now.Add(-time.Minute), ID: p.ID, Sum: 7, SumSince: now.Add(-time.Hour)},
 	}
 }

@@ -6,12 +6,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/orphan-reaper/orphan-reaper/parsers/report"
+	"github.com/orphan-reaper/orphan-reaper/parsers"
 )
 
 // Logged is a report with the time of its arrival.
 type Logged struct {
-	report.Report
+	parsers.Report
 	At Instant
 }
 
@@ -29,10 +29,10 @@ func (l *Log) lasts(now Instant) bool {
 // reported returns the fact Reported: Yes if the kubelet that runs now has reported in the last 30 seconds that it cannot
 // remove the pod's directory, and not that it still has volumes of it.
 func (l *Log) reported(n Node, now Instant) Fact {
-	if why := Credible(l.Volumes, n, now); why == "" && l.Volumes.Kind == report.Volumes {
+	if why := Credible(l.Volumes, n, now); why == "" && l.Volumes.Kind == parsers.Volumes {
 		return Fact{Truth: No, Source: l.Volumes.Source, Detail: "the kubelet has volumes of this pod: " + l.Volumes.Words}
 	}
-	if l.Removal.UID == "" || l.Removal.Kind != report.Removal {
+	if l.Removal.UID == "" || l.Removal.Kind != parsers.Removal {
 		return Fact{Truth: No, Detail: "the kubelet has not reported this pod"}
 	}
 	f := Fact{Truth: Yes, Source: l.Removal.Source, Detail: l.Removal.Words}
@@ -55,7 +55,7 @@ func Credible(l Logged, n Node, now Instant) string {
 func ByKubelet(l Logged, n Node) string {
 	k := n.Kubelet
 	switch {
-	case l.UID == "" || l.Kind == report.None:
+	case l.UID == "" || l.Kind == parsers.None:
 		return "there is no report"
 	case n.KubeletKnown.Truth != Yes:
 		return "it is not known which kubelet runs: " + n.KubeletKnown.Detail
@@ -86,7 +86,7 @@ func (l *Logged) fromLogOf(n Node) bool {
 }
 
 // log returns the kubelet's log that is this file.
-func (k *Kubelet) log(f report.File) (LogFile, bool) {
+func (k *Kubelet) log(f parsers.File) (LogFile, bool) {
 	for _, own := range k.Logs {
 		if own.ID.Dev == f.Dev && own.ID.Ino == f.Ino {
 			return own, true

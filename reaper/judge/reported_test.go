@@ -4,12 +4,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/orphan-reaper/orphan-reaper/parsers/report"
+	"github.com/orphan-reaper/orphan-reaper/parsers"
 )
 
 // TestCredible shows for each condition of law 1 that a line without it releases nothing.
 func TestCredible(t *testing.T) {
-	kubeletLog := &report.File{Dev: 8, Ino: 99}
+	kubeletLog := &parsers.File{Dev: 8, Ino: 99}
 	file := func(c *Case, own bool) {
 		c.Node.Kubelet.Logs = []LogFile{{Path: "/var/log/kubelet.log", ID: FileID{Dev: 8, Ino: 99}, Own: own}}
 		c.Log.Removal.Journal, c.Log.Removal.File = nil, kubeletLog
@@ -29,7 +29,7 @@ func TestCredible(t *testing.T) {
 		{"a: no unit is known", No, func(c *Case) { c.Node.Kubelet.Unit, c.Log.Removal.Journal.Unit = "", "" }},
 		{"a: the kubelet's own file", Yes, func(c *Case) { file(c, true) }},
 		{"a: RKE2's kubelet.log", Yes, func(c *Case) { file(c, false) }},
-		{"a: another file of the same name", No, func(c *Case) { file(c, true); c.Log.Removal.File = &report.File{Dev: 8, Ino: 100} }},
+		{"a: another file of the same name", No, func(c *Case) { file(c, true); c.Log.Removal.File = &parsers.File{Dev: 8, Ino: 100} }},
 		{"a: syslog without a journal", Yes, func(c *Case) {
 			file(c, true)
 			c.Node.Kubelet.Logs, c.Log.Removal.Syslog, c.Node.Journal = nil, true, No
@@ -69,10 +69,10 @@ func TestCredible(t *testing.T) {
 		{"f: a header from the future", No, func(c *Case) { c.Log.Removal.Header = now.Wall.Add(time.Minute) }},
 		{"f: a header without year and zone", Yes, func(c *Case) { c.Log.Removal.Header = now.Wall.AddDate(-now.Wall.Year(), 0, 0) }},
 		{"f: no time at all", No, func(c *Case) { c.Log.Removal.Header = time.Time{} }},
-		{"law 2: a text that no kubelet prints", No, func(c *Case) { c.Log.Removal.Kind = report.None }},
-		{"law 2: the text about volumes in place of the other", No, func(c *Case) { c.Log.Removal.Kind = report.Volumes }},
+		{"law 2: a text that no kubelet prints", No, func(c *Case) { c.Log.Removal.Kind = parsers.None }},
+		{"law 2: the text about volumes in place of the other", No, func(c *Case) { c.Log.Removal.Kind = parsers.Volumes }},
 		{"no kubelet runs", No, func(c *Case) { c.Node.KubeletKnown.Truth = No }},
-		{"the kubelet has volumes of it", No, func(c *Case) { c.Log.Volumes = c.Log.Removal; c.Log.Volumes.Kind = report.Volumes }},
+		{"the kubelet has volumes of it", No, func(c *Case) { c.Log.Volumes = c.Log.Removal; c.Log.Volumes.Kind = parsers.Volumes }},
 		{"a forged line about volumes", Yes, func(c *Case) { c.Log.Volumes = c.Log.Removal; c.Log.Volumes.PID = 1 }},
 	}
 	for _, test := range tests {

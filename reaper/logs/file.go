@@ -10,7 +10,7 @@ import (
 
 	"github.com/nxadm/tail"
 
-	"github.com/orphan-reaper/orphan-reaper/parsers/report"
+	"github.com/orphan-reaper/orphan-reaper/parsers"
 )
 
 // recentBytes is how much of a file is read from its end for a command without a past.
@@ -35,7 +35,7 @@ func (f *Follower) file(ctx context.Context, file File) error {
 	defer t.Cleanup()
 	stop := context.AfterFunc(ctx, func() { t.Kill(nil) })
 	defer stop()
-	var stream report.Stream
+	var stream parsers.Stream
 	for line := range t.Lines {
 		if line.Err != nil {
 			return fmt.Errorf("cannot read %s: %w", file.Path, line.Err)
@@ -44,9 +44,9 @@ func (f *Follower) file(ctx context.Context, file File) error {
 			cut = false
 			continue
 		}
-		l := report.Line{Text: []byte(line.Text), Source: file.Path, Syslog: file.Syslog}
+		l := parsers.Line{Text: []byte(line.Text), Source: file.Path, Syslog: file.Syslog}
 		stream.Next(&l, f.cfg.Now())
-		if report.Interesting(l.Text) {
+		if parsers.Interesting(l.Text) {
 			// By the name: a line that was written just before a rotation counts as the new file's, which is the same
 			// kubelet's. Law 1 asks besides for the PID and the time in the line.
 			id, err := identify(file.Path)

@@ -17,12 +17,12 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/orphan-reaper/orphan-reaper/parsers/report"
+	"github.com/orphan-reaper/orphan-reaper/parsers"
 )
 
 const (
 	// maxEntry bounds one line of the child's output, where a byte of a MESSAGE may take five.
-	maxEntry = 5*report.MaxLine + 64<<10
+	maxEntry = 5*parsers.MaxLine + 64<<10
 	// waitDelay is how long a process that the child started may keep its output open.
 	waitDelay = 2 * time.Second
 	// outputFields are the fields to print. journalctl adds the cursor, the times and the boot ID.
@@ -42,7 +42,7 @@ func (f *Follower) arguments() []string {
 	for _, unit := range f.cfg.Units {
 		args = append(args, "_SYSTEMD_UNIT="+unit, "+")
 	}
-	return append(args, "MESSAGE_ID="+report.Dropped)
+	return append(args, "MESSAGE_ID="+parsers.Dropped)
 }
 
 // journal runs one journalctl and delivers its entries until it ends.
@@ -90,7 +90,7 @@ func (f *Follower) command(ctx context.Context) *exec.Cmd {
 
 // entries delivers the entries in the output of journalctl.
 func (f *Follower) entries(ctx context.Context, r io.Reader) error {
-	streams := map[string]*report.Stream{}
+	streams := map[string]*parsers.Stream{}
 	in := bufio.NewReaderSize(r, 64<<10)
 	for {
 		text, err := readLine(in)
@@ -108,9 +108,9 @@ func (f *Follower) entries(ctx context.Context, r io.Reader) error {
 }
 
 // next sets whether the entry is a whole line, by those before it in its stream.
-func (*Follower) next(streams map[string]*report.Stream, l *report.Line) {
+func (*Follower) next(streams map[string]*parsers.Stream, l *parsers.Line) {
 	j := l.Journal
-	if j.MessageID == report.Dropped { // any stream may have lost an entry
+	if j.MessageID == parsers.Dropped { // any stream may have lost an entry
 		clear(streams)
 		return
 	}
@@ -122,7 +122,7 @@ func (*Follower) next(streams map[string]*report.Stream, l *report.Line) {
 		if len(streams) >= mostStreams {
 			clear(streams)
 		}
-		streams[key] = &report.Stream{}
+		streams[key] = &parsers.Stream{}
 	}
 	streams[key].Next(l, j.Time)
 }
@@ -162,7 +162,7 @@ func (v *value) UnmarshalJSON(b []byte) error {
 }
 
 // decode decodes one line of journalctl --output=json. It returns false for what is no entry.
-func decode(line []byte) (report.Line, bool) {
+func decode(line []byte) (parsers.Line, bool) {
 	var raw struct {
 		Cursor    value `json:"__CURSOR"`
 		Realtime  value `json:"__REALTIME_TIMESTAMP"`
@@ -177,9 +177,9 @@ func decode(line []byte) (report.Line, bool) {
 		MessageID value `json:"MESSAGE_ID"`
 	}
 	if len(line) == 0 || json.Unmarshal(line, &raw) != nil || raw.Cursor == "" {
-		return report.Line{}, false
+		return parsers.Line{}, false
 	}
-	j := report.Journal{
+	j := parsers.Journal{
 		Unit: string(raw.Unit), UID: string(raw.UID), BootID: string(raw.BootID), StreamID: string(raw.Stream),
 		LineBreak: string(raw.LineBreak), Priority: string(raw.Priority), MessageID: string(raw.MessageID),
 	}
@@ -189,7 +189,7 @@ func decode(line []byte) (report.Line, bool) {
 	if us, err := strconv.ParseInt(string(raw.Realtime), 10, 64); err == nil && us > 0 {
 		j.Time = time.UnixMicro(us)
 	}
-	return report.Line{Text: []byte(raw.Message), Source: j.Unit, Journal: &j}, true
+	return parsers.Line{Text: []byte(raw.Message), Source: j.Unit, Journal: &j}, true
 }
 
 // head keeps the beginning of what is written to it.

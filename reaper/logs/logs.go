@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/orphan-reaper/orphan-reaper/parsers/report"
+	"github.com/orphan-reaper/orphan-reaper/parsers"
 )
 
 // Config names what to follow. The zero value follows nothing.
@@ -45,7 +45,7 @@ type Source struct {
 
 // Follower follows the sources of a Config until its context ends.
 type Follower struct {
-	lines chan report.Line
+	lines chan parsers.Line
 	cfg   Config
 
 	mu      sync.Mutex
@@ -59,7 +59,7 @@ func Follow(ctx context.Context, cfg Config) *Follower {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	f := &Follower{cfg: cfg, lines: make(chan report.Line, 1024), sources: map[string]*Source{}}
+	f := &Follower{cfg: cfg, lines: make(chan parsers.Line, 1024), sources: map[string]*Source{}}
 	if len(cfg.Units) > 0 {
 		f.start(ctx, "journald", f.journal)
 	}
@@ -74,7 +74,7 @@ func Follow(ctx context.Context, cfg Config) *Follower {
 }
 
 // Lines are the lines that have the words of a report. Other lines are read for what they mean for those after them.
-func (f *Follower) Lines() <-chan report.Line { return f.lines }
+func (f *Follower) Lines() <-chan parsers.Line { return f.lines }
 
 // Sources returns the state of all sources, by name.
 func (f *Follower) Sources() []Source {
@@ -90,8 +90,8 @@ func (f *Follower) Sources() []Source {
 
 // Check returns for each file that is followed which file its name leads to now. The caller compares that with what the
 // kubelet writes: a kubelet keeps its file after a rename.
-func (f *Follower) Check() map[string]report.File {
-	now := map[string]report.File{}
+func (f *Follower) Check() map[string]parsers.File {
+	now := map[string]parsers.File{}
 	for _, file := range f.cfg.Files {
 		if id, err := identify(file.Path); err == nil {
 			now[file.Path] = id
@@ -144,12 +144,12 @@ func (f *Follower) failed(name string, err error) {
 }
 
 // send counts a line, and delivers it if it has the words of a report.
-func (f *Follower) send(ctx context.Context, name string, l report.Line) {
+func (f *Follower) send(ctx context.Context, name string, l parsers.Line) {
 	f.mu.Lock()
 	s := f.sources[name]
 	s.Lines, s.Last, s.Err = s.Lines+1, f.cfg.Now(), ""
 	f.mu.Unlock()
-	if !report.Interesting(l.Text) {
+	if !parsers.Interesting(l.Text) {
 		return
 	}
 	select {
@@ -159,14 +159,14 @@ func (f *Follower) send(ctx context.Context, name string, l report.Line) {
 }
 
 // identify returns which file a name leads to.
-func identify(path string) (report.File, error) {
+func identify(path string) (parsers.File, error) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return report.File{}, err
+		return parsers.File{}, err
 	}
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if !ok || !info.Mode().IsRegular() {
-		return report.File{}, fmt.Errorf("cannot follow %s: it is no regular file", path)
+		return parsers.File{}, fmt.Errorf("cannot follow %s: it is no regular file", path)
 	}
-	return report.File{Dev: st.Dev, Ino: st.Ino}, nil
+	return parsers.File{Dev: st.Dev, Ino: st.Ino}, nil
 }

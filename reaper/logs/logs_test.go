@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/orphan-reaper/orphan-reaper/parsers/report"
+	"github.com/orphan-reaper/orphan-reaper/parsers"
 )
 
 const (
@@ -32,7 +32,7 @@ func write(t *testing.T, path, text string, flag int) {
 }
 
 // until returns the lines up to the first with this text. It waits for events alone.
-func until(t *testing.T, f *Follower, text string) (lines []report.Line) {
+func until(t *testing.T, f *Follower, text string) (lines []parsers.Line) {
 	t.Helper()
 	for {
 		select {
@@ -97,7 +97,7 @@ func TestFile(t *testing.T) {
 	if lines := until(t, f, "000000000002"); *lines[len(lines)-1].File == id {
 		t.Error("a line of the new file is attributed to the old one")
 	}
-	if now := f.Check()[path]; now == id || now == (report.File{}) {
+	if now := f.Check()[path]; now == id || now == (parsers.File{}) {
 		t.Errorf("after a rotation the name leads to %+v", now)
 	}
 
@@ -192,7 +192,7 @@ func TestJournal(t *testing.T) {
 		entry("a", `,"_LINE_BREAK":"nul"`, quoted(fmt.Sprintf(victim, 3)))+
 		"no entry\n"+
 		entry("b", "", quoted(info))+entry("b", "", numbers)+
-		entry("c", "", quoted(info))+entry("j", `,"MESSAGE_ID":"`+report.Dropped+`"`, `"Suppressed"`)+
+		entry("c", "", quoted(info))+entry("j", `,"MESSAGE_ID":"`+parsers.Dropped+`"`, `"Suppressed"`)+
 		entry("c", "", quoted(fmt.Sprintf(victim, 5))), 0)
 	program := filepath.Join(dir, "journalctl")
 	if err := os.WriteFile(program, fmt.Appendf(nil, stand, dir), 0o700); err != nil {
@@ -211,7 +211,7 @@ func TestJournal(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	args, err := os.ReadFile(filepath.Join(dir, "args"))
-	if err != nil || !strings.Contains(string(args), "--since=-10s\n_SYSTEMD_UNIT=kubelet.service\n+\nMESSAGE_ID="+report.Dropped) {
+	if err != nil || !strings.Contains(string(args), "--since=-10s\n_SYSTEMD_UNIT=kubelet.service\n+\nMESSAGE_ID="+parsers.Dropped) {
 		t.Errorf("%s, %v", args, err)
 	}
 	cancel()

@@ -114,3 +114,9 @@ func clearImmutable(base string) {
 		return nil
 	})
 }
+
+// File writes a file in a temporary directory and returns its path.
+func File(t *testing.T, name, text string) string {
+	t.Helper()
+	return WriteText(t, filepath.Join(t.TempDir(), name), text)
+}

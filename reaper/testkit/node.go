@@ -2,29 +2,18 @@ package testkit
 
 import (
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
-	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
-	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
 // Node makes the files of a node in Base, a temporary directory. Names are relative to it.
 type Node struct {
 	T    *testing.T
 	Base string
-}
-
-// NewNode returns a Node without files.
-func NewNode(t *testing.T) Node {
-	t.Helper()
-	return Node{T: t, Base: t.TempDir()}
 }
 
 // Path returns the absolute path of a name.
@@ -62,11 +51,6 @@ func NewUID() parsers.PodUID {
 	return parsers.PodUID(fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:]))
 }
 
-// NewStaticUID returns a random UID of a static pod.
-func NewStaticUID() parsers.PodUID {
-	return parsers.PodUID(strings.ReplaceAll(string(NewUID()), "-", ""))
-}
-
 // Open opens a file until the test ends.
 func Open(t *testing.T, path string) *os.File {
 	t.Helper()
@@ -74,23 +58,4 @@ func Open(t *testing.T, path string) *os.File {
 	Must(t, err)
 	t.Cleanup(func() { Must(t, f.Close()) })
 	return f
-}
-
-// Stick starts work with the key that hangs until the test ends.
-func Stick(t *testing.T, g *bounded.Guard, key string) {
-	t.Helper()
-	release := make(chan struct{})
-	t.Cleanup(func() { close(release) })
-	hang := func() struct{} { <-release; return struct{}{} }
-	if _, err := bounded.Within(t.Context(), g, key, time.Nanosecond, hang); !errors.Is(err, bounded.ErrHangs) {
-		t.Fatalf("%s is not free: %v", key, err)
-	}
-}
-
-// WantDetail fails the test unless the fact's detail contains part.
-func WantDetail(t *testing.T, f policy.Fact, part string) {
-	t.Helper()
-	if !strings.Contains(f.Detail, part) {
-		t.Errorf("the detail is %q, want %q in it", f.Detail, part)
-	}
 }

@@ -122,19 +122,3 @@ func MuteSocket(t *testing.T, greeting string) string {
 	}()
 	return path
 }
-
-// ProcMounts makes a /proc whose processes have only a mountinfo.
-func ProcMounts(t *testing.T, mountinfo map[string]string) string {
-	t.Helper()
-	dir := t.TempDir()
-	for pid, text := range mountinfo {
-		Must(t, os.MkdirAll(filepath.Join(dir, pid), 0o755))
-		WriteText(t, filepath.Join(dir, pid, "mountinfo"), text)
-	}
-	return dir
-}
-
-// MountLine returns a line of mountinfo.
-func MountLine(id int, root, target string) string {
-	return fmt.Sprintf("%d 1 8:1 %s %s rw,relatime shared:1 - ext4 /dev/sda1 rw\n", id, root, target)
-}

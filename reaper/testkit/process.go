@@ -1,7 +1,6 @@
 package testkit
 
 import (
-	"context"
 	"io"
 	"os"
 	"os/exec"
@@ -46,15 +45,6 @@ func StartApart(t *testing.T, flags uintptr, role, path string, args ...string) 
 	cmd := &exec.Cmd{Path: path, Args: args, Env: append(os.Environ(), EnvProcess+"="+role), Stderr: os.Stderr, SysProcAttr: attr}
 	UntilReady(t, cmd)
 	return cmd
-}
-
-// Shell runs a script in a shell, which then waits until the test ends. It returns the shell's PID.
-func Shell(t *testing.T, attr *syscall.SysProcAttr, dir, script string) int {
-	t.Helper()
-	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), "/bin/sh", "-c", script+"\necho ready; read -r line")
-	cmd.SysProcAttr, cmd.Dir, cmd.Stderr = attr, dir, os.Stderr
-	UntilReady(t, cmd)
-	return cmd.Process.Pid
 }
 
 // UntilReady starts a program and waits until it prints "ready". The test's end closes the program's standard input. A

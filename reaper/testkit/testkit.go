@@ -13,7 +13,6 @@ import (
 	"testing"
 	"unsafe"
 
-	"github.com/rogpeppe/go-internal/diff"
 	"golang.org/x/sys/unix"
 )
 
@@ -65,24 +64,6 @@ func NeedProcesses(tb testing.TB) {
 	}
 }
 
-// NeedListing skips the test if listmount(2) cannot list the mounts of a namespace's file: an older kernel, a seccomp filter.
-func NeedListing(tb testing.TB) {
-	tb.Helper()
-	ns, err := unix.Open("/proc/self/ns/mnt", unix.O_RDONLY|unix.O_CLOEXEC, 0)
-	Must(tb, err)
-	defer func() { _ = unix.Close(ns) }()
-	// struct mnt_id_req in its first size, and LSMT_ROOT.
-	req := struct {
-		size, ns  uint32
-		id, param uint64
-	}{24, uint32(ns), 1<<64 - 1, 0}
-	var ids [1]uint64
-	_, _, errno := unix.Syscall6(unix.SYS_LISTMOUNT, uintptr(unsafe.Pointer(&req)), uintptr(unsafe.Pointer(&ids)), 1, 0, 0, 0)
-	if errno != 0 {
-		Skip(tb, "this needs listmount(2) of Linux 6.13: ", errno)
-	}
-}
-
 // NeedCommand returns the path of a command, and skips the test without it.
 func NeedCommand(tb testing.TB, name string) string {
 	tb.Helper()
@@ -128,19 +109,6 @@ func skipReason(text string) string {
 	return last
 }
 
-// Golden compares a text with a file. With UPDATE_GOLDEN it first writes the text to the file.
-func Golden(tb testing.TB, path, got string) {
-	tb.Helper()
-	if os.Getenv("UPDATE_GOLDEN") != "" {
-		Must(tb, os.WriteFile(path, []byte(got), 0o644))
-	}
-	want, err := os.ReadFile(path)
-	Must(tb, err)
-	if d := diff.Diff(path, want, "now", []byte(got)); d != nil {
-		tb.Errorf("UPDATE_GOLDEN=1 go test updates this file:\n%s", d)
-	}
-}
-
 // ownMounts starts a command in its own mount namespace, and without root in its own user namespace.
 func ownMounts() *syscall.SysProcAttr {
 	attr := &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS}
@@ -180,11 +148,6 @@ func Loop(tb testing.TB, file string) (device string) {
 // Set sets an unexported field of the struct at ptr. With it a test removes a guard, to show what is lost without it.
 func Set[T any](ptr any, field string, value T) {
 	*fieldOf[T](ptr, field) = value
-}
-
-// Get returns an unexported field of the struct at ptr.
-func Get[T any](ptr any, field string) T {
-	return *fieldOf[T](ptr, field)
 }
 
 // fieldOf panics if the field has another type.

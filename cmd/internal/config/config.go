@@ -1,250 +1,177 @@
 package config
 
 import (
-	"context"
+	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
-	"maps"
 	"path/filepath"
 	"slices"
-	"time"
+	"strings"
+	"text/tabwriter"
 
-	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
-	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
+	"github.com/spf13/pflag"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/judge"
 )
 
-// The usual places.
-const (
-	DefaultFile    = "/etc/orphan-reaper/config.yaml"
-	DefaultRootDir = "/var/lib/kubelet"
-)
+// DefaultFile is the file that is read without --config, if it exists.
+const DefaultFile = "/etc/orphan-reaper/config.yaml"
 
-// Config is the configuration of one call: the defaults, the configuration file over them, the flags over both. It
-// holds no secrets. The table Settings describes each value.
+// Config is the configuration of one call.
 type Config struct {
-	RootDir, QuarantineDir, StateDir string
-	Mode                             string // modeObserve or ModeEnforce
-	Hold, Confirm, Retention         time.Duration
-	MaxPerLook                       int
-	LogSources                       []string // auto alone, or journald and file in any order
-	JournalUnits, LogFiles           []string
-	RuntimeEndpoint                  string // auto, none or unix:///PATH
-	NodeNamespaces                   string // auto or self
-	NodeRoot, CgroupRoot             string
-	// KubeletTokenFile and the next three are none or a path, each. The key may be in the certificate's file.
-	KubeletTokenFile, KubeletClientCertificate, KubeletClientKey string
-	Kubeconfig                                                   string
-	NodeName                                                     string // auto or a name
-	APIUnreachable                                               string // unreachableKeep or UnreachableIgnore
-	CNICacheDir, CNIDataDir, CNIConfDir                          string
-	CNIOlderThan                                                 time.Duration
-	MetricsFile                                                  string   // auto, none or a path
-	WebListenAddresses                                           []string // HOST:PORT or systemd, each
-	WebConfigFile                                                string   // none or a path
-	LogLevel                                                     string
-	LogFormat                                                    string // auto, text, json or journal
-
-	// File is the configuration file that was read, "" if none was.
-	File    string
-	sources map[string]valueOrigin // where each value came from, by key
+	Settings
+	File    string            // that was read, "" if none was
+	origins map[string]string // by key
 }
 
-// valueOrigin is where a value came from.
-type valueOrigin struct {
-	text  string // FILE:LINE, "flag --NAME" or how the program found the value
-	named bool   // by a flag or the file
-}
-
-const sourceDefault = "default"
-
-// PodsDir returns the directory that holds a directory for each pod.
-func (c Config) PodsDir() string { return filepath.Join(c.RootDir, "pods") }
-
-// Observe reports whether nothing may be changed.
-func (c Config) Observe() bool { return c.Mode != ModeEnforce }
-
-// Begins describes what a daemon that starts now does, how to preview it, and how to change it.
-func (c Config) Begins() string {
-	if c.Observe() {
-		return "changes nothing (mode observe); orphan-reaper scan shows what mode: enforce would remove"
+// Judge returns the settings of the core.
+func (c *Config) Judge() judge.Settings {
+	return judge.Settings{
+		Hold: c.Hold, Confirm: c.Confirm, Retention: c.Retention, MaxPerScan: c.MaxPerScan, Observe: c.Mode == "observe",
 	}
-	return "enforces: it moves pods that were seen dead for hold (" + human.Span(c.Hold) +
-		") and that the kubelet reports; what a sweep or mode observe saw before its start counts; orphan-reaper scan shows what would be removed, mode: observe only looks"
 }
 
-// Waive reports whether there is neither kubelet nor runtime here (--runtime-endpoint none).
-func (c Config) Waive() bool { return c.RuntimeEndpoint == None }
+// Origin returns where the value of a key comes from: "--FLAG", FILE:LINE, "default", or "auto" after Settle.
+func (c *Config) Origin(key string) string { return cmp.Or(c.origins[key], "default") }
 
-// Source returns where the value of a key came from: "flag --NAME", FILE:LINE, "default" (with the reason if no kubelet was
-// found), or "discovered: …".
-func (c Config) Source(key string) string {
-	if s := c.sources[key]; s.text != "" {
-		return s.text
-	}
-	return sourceDefault
-}
-
-// Named reports whether a flag or the file has the key.
-func (c Config) Named(key string) bool { return c.sources[key].named }
-
-// Diff returns the keys whose values differ in another configuration: those that a reload changes, and those that
-// need a restart.
-func (c Config) Diff(other Config) (live, needsRestart []string) {
-	for i := range Settings {
-		s := &Settings[i]
-		if slices.Equal(s.Values(&c), s.Values(&other)) {
-			continue
-		}
-		if s.Live {
-			live = append(live, s.Key)
-		} else {
-			needsRestart = append(needsRestart, s.Key)
+// NeedRestart returns the keys whose values differ in next and that a reload does not change.
+func (c *Config) NeedRestart(next *Config) (keys []string) {
+	for _, s := range Table {
+		if !s.Reload && !slices.Equal(s.values(&c.Settings), s.values(&next.Settings)) {
+			keys = append(keys, s.Key)
 		}
 	}
-	return live, needsRestart
+	return keys
 }
 
-// Input is the source of a configuration, beside the defaults.
-type Input struct {
-	File  string              // --config
-	Usual string              // the file that is read without File, if it exists
-	Given map[string][]string // the settings' flags as they were given, by flag
-	// Theirs marks File and Given as those of another process, whose working directory is unknown.
-	Theirs bool
-	// Discover returns the root directory of the running kubelet and its origin. With ok false, origin is the reason
-	// why an operator must set it.
-	Discover func(context.Context) (dir, origin string, ok bool)
-}
-
-// check returns an error for a relative path of another process.
-func (in Input) check(path string) error {
-	if in.Theirs && !filepath.IsAbs(path) {
-		return fmt.Errorf("cannot find %s: it is relative to the working directory of another process", path)
+// AddFlags adds --config and a flag for each setting.
+func AddFlags(flags *pflag.FlagSet) {
+	flags.SortFlags = false
+	flags.String("config", "", "the `FILE` with the settings; flags win over it (default: "+DefaultFile+", if it exists)")
+	for i := range Table {
+		flags.Var(&flagValue{setting: &Table[i]}, Table[i].Flag, Table[i].Usage)
 	}
-	return nil
 }
 
-// Load returns the configuration of one call. Its errors have exit code 2, except that of a relative path of another process.
-func Load(ctx context.Context, in Input) (Config, error) {
-	c, err := in.withoutFlags()
+// flagValue collects the values of a flag.
+type flagValue struct {
+	setting *Setting
+	given   []string
+}
+
+func (v *flagValue) Set(text string) error {
+	v.given = append(v.given, text)
+	return v.setting.set(new(Settings), v.given...)
+}
+
+func (v *flagValue) String() string {
+	if v.setting == nil { // pflag makes a zero value to compare with
+		return ""
+	}
+	return v.setting.Default
+}
+
+func (v *flagValue) Type() string { return v.setting.Type }
+
+// Load returns the configuration of one call. flags are those that AddFlags made, and usual is the file that is read without
+// --config, if it exists. Each error is one of the configuration (exit code 2): it has the flag, or the file and the line, of
+// each wrong value.
+func Load(flags *pflag.FlagSet, usual string) (*Config, error) {
+	c := &Config{origins: map[string]string{}}
+	for i := range Table {
+		if err := Table[i].set(&c.Settings, Table[i].Default); err != nil {
+			return nil, fmt.Errorf("the default of %s: %w", Table[i].Key, err)
+		}
+	}
+	file, err := flags.GetString("config")
 	if err != nil {
-		return Config{}, err
+		return nil, err
 	}
-	if err := c.applyFlags(in); err != nil {
-		return Config{}, err
+	named := flags.Changed("config")
+	if !named {
+		file = usual
 	}
-	c.usualPlaces()
-	c.discover(ctx, in.Discover)
-	if err := c.check(); err != nil {
-		return Config{}, err
-	}
-	return c, nil
-}
-
-// withoutFlags returns the defaults with the values of the file over them.
-func (in Input) withoutFlags() (Config, error) {
-	c := Default()
-	file, explicit := in.File, in.File != ""
-	if !explicit {
-		file = in.Usual
-		if given := in.Given["node-root"]; len(given) > 0 {
-			file = filepath.Join(given[len(given)-1], file)
-		}
-	}
-	if err := in.check(file); err != nil {
-		return c, err
-	}
-	data, err := readConfigFile(file)
+	data, err := read(file)
 	switch {
 	case err == nil:
 		c.File = file
-		return c, c.applyFile(file, data)
-	case exit.Code(err) == exit.UsageCode:
-		return c, err
-	case errors.Is(err, fs.ErrPermission):
-		return c, exit.Usagef("", "cannot read the configuration: %w", err)
-	case explicit || !errors.Is(err, fs.ErrNotExist):
-		return c, exit.Usagef("orphan-reaper config print shows what holds without a file", "cannot read the configuration: %w", err)
+		if err := c.apply(file, data); err != nil {
+			return nil, err
+		}
+	case named || !errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("cannot read the configuration: %w", err)
 	}
-	return c, nil
-}
-
-// applyFlags applies the flags. A relative path begins in the working directory.
-func (c *Config) applyFlags(in Input) error {
-	for i := range Settings {
-		s := &Settings[i]
-		values, ok := in.Given[s.Flag]
-		if !ok {
-			continue
-		}
-		if err := s.set(c, values); err != nil {
-			return exit.Usagef("", "--%s: %w", s.Flag, err)
-		}
-		c.sources[s.Key] = valueOrigin{"flag --" + s.Flag, true}
-		for _, path := range s.paths(c) {
-			if !isPath(*path) {
-				continue
+	for i := range Table {
+		s := &Table[i]
+		if v, ok := flags.Lookup(s.Flag).Value.(*flagValue); ok && len(v.given) > 0 {
+			if err := s.set(&c.Settings, v.given...); err != nil {
+				return nil, fmt.Errorf("--%s: %w", s.Flag, err)
 			}
-			if err := in.check(*path); err != nil {
-				return err
-			}
-			*path = absolute(*path)
+			c.origins[s.Key] = "--" + s.Flag
 		}
 	}
-	return nil
+	return c, c.check(cmp.Or(c.RootDir, "/var/lib/kubelet"))
 }
 
-// OtherNodeRoot reports whether the usual places are below another directory than /, and so not those of this machine.
-func (c Config) OtherNodeRoot() bool { return c.NodeRoot != "/" }
-
-// usualPlaces puts each default path below the node's root.
-func (c *Config) usualPlaces() {
-	for i := range Settings {
-		if c.Named(Settings[i].Key) {
-			continue
-		}
-		for _, path := range Settings[i].paths(c) {
-			if isPath(*path) {
-				*path = filepath.Join("/", c.NodeRoot, *path)
-			}
-		}
-	}
-}
-
-// discover sets the root directory to that of the running kubelet, and the quarantine below it, unless a flag or the file has
-// them.
-func (c *Config) discover(ctx context.Context, find func(context.Context) (dir, origin string, ok bool)) {
-	if !c.Named("root_dir") && find != nil {
-		dir, origin, ok := find(ctx)
-		if ok && c.OtherNodeRoot() && !within(dir, c.NodeRoot) {
-			ok, origin = false, fmt.Sprintf("the root directory of %s is not below %s", origin, c.NodeRoot)
-		}
-		if ok {
-			c.RootDir, c.sources["root_dir"] = dir, valueOrigin{text: "discovered: " + origin}
-		} else {
-			// The default is a guess: no look removes anything until the kubelet confirms it (policy.Node.Agrees).
-			c.sources["root_dir"] = valueOrigin{text: sourceDefault + ": " + origin}
-		}
+// Settle sets root_dir and quarantine_dir where they are auto: running is the root directory of the kubelet that runs.
+func (c *Config) Settle(running string) error {
+	if c.RootDir == "" {
+		c.RootDir, c.origins["root_dir"] = running, Auto
 	}
 	if c.QuarantineDir == "" {
-		c.QuarantineDir = filepath.Join("/", c.RootDir, "orphan-reaper") // check reports an empty root_dir
-		c.sources["quarantine_dir"] = valueOrigin{text: "default, below root_dir"}
+		c.QuarantineDir, c.origins["quarantine_dir"] = filepath.Join(c.RootDir, "orphan-reaper"), Auto
 	}
+	return c.check(c.RootDir)
 }
 
-// With returns the configuration with the values of the named keys from next.
-func (c Config) With(next Config, keys []string) Config {
-	c.sources = maps.Clone(c.sources)
-	for i := range Settings {
-		s := &Settings[i]
-		if !slices.Contains(keys, s.Key) {
-			continue
+// check returns an error for directories inside one another: the kubelet would find the quarantine, or purging it would
+// remove what others need.
+func (c *Config) check(root string) error {
+	quarantine := cmp.Or(c.QuarantineDir, filepath.Join(root, "orphan-reaper"))
+	pods := filepath.Join(root, "pods")
+	var errs []error
+	add := func(key, format string, args ...any) {
+		at := key
+		if origin, ok := c.origins[key]; ok {
+			at = origin
+			if !strings.HasPrefix(origin, "--") {
+				at += ": " + key
+			}
 		}
-		if err := s.set(&c, s.Values(&next)); err != nil {
-			continue // next was read from the same text
-		}
-		c.sources[s.Key] = next.sources[s.Key]
+		errs = append(errs, fmt.Errorf("%s: %w", at, fmt.Errorf(format, args...)))
 	}
-	return c
+	if within(quarantine, pods) || within(pods, quarantine) {
+		add("quarantine_dir", "%s and the pods directory %s are inside one another", quarantine, pods)
+	}
+	if within(c.StateDir, pods) || within(pods, c.StateDir) {
+		add("state_dir", "%s and the pods directory %s are inside one another", c.StateDir, pods)
+	}
+	if within(c.StateDir, quarantine) {
+		add("state_dir", "%s is inside the quarantine %s", c.StateDir, quarantine)
+	}
+	if c.WebConfigFile != "" && len(c.WebListenAddress) == 0 {
+		add("web_config_file", "nothing is answered without web_listen_address")
+	}
+	return errors.Join(errs...)
+}
+
+// within reports whether path is dir or inside it, by name.
+func within(path, dir string) bool {
+	return path == dir || strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/")
+}
+
+// Print writes each setting with its value and its origin.
+func (c *Config) Print(w io.Writer) error {
+	var rows strings.Builder
+	rows.WriteString("SETTING\tVALUE\tFROM\n")
+	for _, s := range Table {
+		rows.WriteString(s.Key + "\t" + strings.Join(s.values(&c.Settings), " ") + "\t" + c.Origin(s.Key) + "\n")
+	}
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	if _, err := io.WriteString(table, rows.String()); err != nil {
+		return err
+	}
+	return table.Flush()
 }

@@ -1,341 +1,287 @@
 package config
 
 import (
-	"context"
-	"errors"
 	"os"
 	"path/filepath"
-	"slices"
+	"reflect"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
-
-	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
-	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
-	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// load makes a configuration from a file's text and flags, with discovery by find.
-func load(t *testing.T, text string, find func(context.Context) (string, string, bool), flags ...string) (Config, error) {
+// load returns the configuration of a file's text and of flags, with the file's name.
+func load(t *testing.T, text string, flags ...string) (*Config, string, error) {
 	t.Helper()
-	in := Input{Given: map[string][]string{}, Discover: find}
-	set := pflag.NewFlagSet("test", pflag.ContinueOnError)
-	set.StringVar(&in.File, "config", "", "")
-	AddFlags(set, in.Given)
-	testkit.Must(t, set.Parse(flags))
-	if in.File == "" {
-		in.File = filepath.Join(t.TempDir(), "config.yaml")
-		testkit.Must(t, os.WriteFile(in.File, []byte(text), 0o600))
+	file := filepath.Join(t.TempDir(), "config.yaml")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
 	}
-	return Load(t.Context(), in)
+	set := pflag.NewFlagSet("", pflag.ContinueOnError)
+	AddFlags(set)
+	if err := set.Parse(flags); err != nil {
+		return nil, file, err
+	}
+	c, err := Load(set, file)
+	return c, file, err
 }
 
-// TestPrecedence checks that flags override the file, the file discovery, and discovery the defaults, and that each
-// value has its source.
-func TestPrecedence(t *testing.T) {
-	find := func(context.Context) (string, string, bool) { return "/data/kubelet", "kubelet, PID 812", true }
-	c, err := load(t, "# a comment\nhold: 10m\nconfirm: 3m\nlog_files: [/a, /b]\nmax_per_look: 7\n", find,
-		"--hold", "1h30m", "--journal-unit", "a.service", "--journal-unit", "b.service", "--log-source", "journald,file", "--state-dir", "rel")
-	testkit.Must(t, err)
-	wd, err := os.Getwd()
-	testkit.Must(t, err)
-	for _, v := range []struct{ key, value, source string }{
-		{"hold", "1h30m", "flag --hold"},
-		{"confirm", "3m", c.File + ":3"},
-		{"log_files", "/a,/b", c.File + ":4"},
-		{"max_per_look", "7", c.File + ":5"},
-		{"retention", "24h", "default"},
-		{"root_dir", "/data/kubelet", "discovered: kubelet, PID 812"},
-		{"quarantine_dir", "/data/kubelet/orphan-reaper", "default, below root_dir"},
-		{"journal_units", "a.service,b.service", "flag --journal-unit"},
-		{"log_sources", "journald,file", "flag --log-source"},
-		{"state_dir", filepath.Join(wd, "rel"), "flag --state-dir"},
+// TestWrongFile: each error has the file, the line and the key. A misspelt limit must not remove the limit.
+func TestWrongFile(t *testing.T) {
+	for text, want := range map[string]string{
+		"\n\nhodl: 5m\n":                              `3: unknown key "hodl"`,
+		"mode: enforce\nmax-per-scan: 1\n":            `2: unknown key "max-per-scan": write "max_per_scan"`,
+		"log_file: /x\n":                              `1: unknown key "log_file": write "log_files"`,
+		"<<: {hold: 5m}\n":                            `1: unknown key "<<"`,
+		"hold: 5m\nmode: observe\nhold: 6m\n":         `3: hold: line 1 has this key, too`,
+		"hold: 300\n":                                 `1: hold: "300" is not a duration: write one such as 90s, 5m or 48h`,
+		"\nhold: 1d\n":                                `2: hold: "1d" is not a duration`,
+		"hold: -5m\n":                                 `1: hold: -5m is negative`,
+		"hold:\n":                                     `1: hold: line 1 has no DURATION`,
+		"hold: [5m]\n":                                `1: hold: line 1 has no DURATION`,
+		"mode: Enforce\n":                             `1: mode: "Enforce" is not one of observe, enforce`,
+		"cni: true\n":                                 `1: cni: "true" is not one of on, off`,
+		"max_per_scan: lots\n":                        `1: max_per_scan: "lots" is not a whole number from 0`,
+		"max_per_scan: -1\n":                          `1: max_per_scan: "-1" is not a whole number from 0`,
+		"max_per_scan: 99999999999999999999\n":        `1: max_per_scan: "99999999999999999999" is not`,
+		"state_dir: var/x\n":                          `1: state_dir: "var/x" is not an absolute path`,
+		"state_dir: none\n":                           `1: state_dir: "none" is not an absolute path`,
+		"state_dir: ''\n":                             `1: state_dir: the path is empty`,
+		"state_dir: \"/a\\eb\"\n":                     `1: state_dir: "/a\x1bb" has a character that cannot be printed`,
+		"log_files:\n  - /x\n  - {a: b}\n":            `1: log_files: line 3 has no FILE`,
+		"log_files: [/x, auto]\n":                     `1: log_files: auto stands alone`,
+		"log_files: []\n":                             `1: log_files: the list is empty: write auto`,
+		"journal_units: kubelet\n":                    `1: journal_units: "kubelet" is not the name of a unit, such as kubelet.service`,
+		"metrics_file: /x/y.txt\n":                    `1: metrics_file: "/x/y.txt" does not end in .prom`,
+		"runtime_endpoints: [/run/x.sock]\n":          `1: runtime_endpoints: "/run/x.sock" is not unix:///PATH`,
+		"runtime_endpoints: tcp://192.0.2.1\n":        `1: runtime_endpoints: "tcp://192.0.2.1" is not unix:///PATH`,
+		"web_listen_address: '9477'\n":                `1: web_listen_address: "9477" is not HOST:PORT`,
+		"web_listen_address: [':1', ':70000']\n":      `1: web_listen_address: ":70000" is not HOST:PORT`,
+		"web_config_file: /w.yaml\n":                  `1: web_config_file: nothing is answered without web_listen_address`,
+		"quarantine_dir: /var/lib/kubelet/pods/x\n":   `1: quarantine_dir: /var/lib/kubelet/pods/x and the pods directory`,
+		"quarantine_dir: /var/lib/kubelet/\n":         `1: quarantine_dir: /var/lib/kubelet and the pods directory`,
+		"root_dir: /k\nquarantine_dir: /k/pods/../\n": `2: quarantine_dir: /k and the pods directory /k/pods are inside one another`,
+		"state_dir: /var/lib/kubelet/pods\n":          `1: state_dir: /var/lib/kubelet/pods and the pods directory`,
+		"quarantine_dir: /q\nstate_dir: /q/state\n":   `2: state_dir: /q/state is inside the quarantine /q`,
+		"- hold\n":                                    `1: this is no key with a value`,
+		"hold: 5m\n---\nhold: 6m\n":                   `2: a second document`,
+		"hold: &h 5m\nconfirm: *h\n":                  `2: confirm: line 2 has no DURATION`,
+		"a: b: c\n":                                   `1: mapping values are not allowed in this context`,
+		"hold: 5m\n  mode: x: y\n":                    `2: mapping values are not allowed in this context`,
+		"hold: 5m\nmode: \x01\n":                      `2: a character that is not text`,
+		"hold: 5m\nmode: \xff\n":                      `2: a character that is not text`,
+		"hodl: 1m\nmode: x\nretention: 1d\n":          `3: retention: "1d" is not a duration`, // all errors at once
 	} {
-		if got := strings.Join(settingByKey(v.key).Values(&c), ","); got != v.value {
-			t.Errorf("%s: %s, want %s", v.key, got, v.value)
-		}
-		if got := c.Source(v.key); got != v.source {
-			t.Errorf("%s comes from %q, want %q", v.key, got, v.source)
-		}
-	}
-	c, err = load(t, "root_dir: /from/file/\n", find)
-	if err != nil || c.RootDir != "/from/file" {
-		t.Errorf("root_dir %q, %v: a file overrides discovery", c.RootDir, err)
-	}
-}
-
-// TestBadFile checks that each error has file, line and key.
-func TestBadFile(t *testing.T) {
-	for _, c := range []struct{ text, want string }{
-		{"\n\nhodl: 5m\n", `:3: unknown key "hodl"`},
-		{"output: json\n", `:1: unknown key "output"`},
-		{"hold: 5m\nhold: 5m\n", `:2: key "hold" is here a second time, after line 1`},
-		{"hold: 300\n", `:1: hold: "300" is not a duration: write one such as 90s, 5m or 48h`},
-		{"hold: 1d\n", `:1: hold: "1d" is not a duration: write one such as 90s, 5m or 48h`},
-		{"hold: soon\n", `:1: hold: "soon" is not a duration: write one such as 90s, 5m or 48h`},
-		{"hold:\n", `:1: hold: line 1 has no value: give one DURATION, or delete the key`},
-		{"hold: [5m]\n", `:1: hold: want one DURATION in line 1, found a list or a section`},
-		{"mode: Enforce\n", `:1: mode: "Enforce" is not one of observe, enforce`},
-		{"mode: true\n", `:1: mode: "true" is not one of observe, enforce`},
-		{"max_per_look: lots\n", `:1: max_per_look: "lots" is not a whole number`},
-		{"max_per_look: 99999999999999999999\n", `:1: max_per_look: "99999999999999999999" is not a whole number`},
-		{"log_files: /x\n", `:1: log_files: want a list, such as [A, B]`},
-		{"log_files:\n  - /x\n  - {a: b}\n", `:2: log_files: want one FILE in line 3, found a list or a section`},
-		{"web.config_file: none\n", `:1: unknown key "web.config_file"`},
-		{"config_file: none\n", `:1: unknown key "config_file"`},
-		{"web: true\n", `:1: web: want keys with values, such as "hold: 5m"`},
-		{"web:\n  listen_address: x\n", `:2: unknown key "web.listen_address"`},
-		{"web: {hold: 5m}\n", `:1: unknown key "web.hold"`},
-		{"web: {config_file: none}\nweb: {config_file: none}\n", `:2: key "web" is here a second time, after line 1`},
-		{"- hold\n", `:1: want keys with values, such as "hold: 5m"`},
-		{"a: b: c\n", `: mapping values are not allowed in this context`},
-		{"hold: 5m\n  mode: x: y\n", `: line 2: mapping values are not allowed in this context`},
-		{"hold: 5m\n---\nhold: 6m\n", `: the file has a second document; write all keys in one`},
-		{"hold: 5m\nmode: \x01\n", `: control characters are not allowed`},
-		{"hold: 5m\nmode: \xff\n", `: invalid leading UTF-8 octet`},
-		{"<<: {hold: 5m}\n", `:1: unknown key "<<"`},
-		{"hold: -5m\n", `:1: hold: -5m is negative`},
-		{"confirm: 0s\n", `:1: confirm: 0s works only with --hold 0s`},
-		{"max_per_look: -1\n", `:1: max_per_look: -1 is negative; 0 is no limit`},
-		{"state_dir: var/x\n", `:1: state_dir: "var/x" is not an absolute path`},
-		{"state_dir: ''\n", `:1: state_dir: is empty`},
-		{"state_dir: \"/a\\nb\"\n", `:1: state_dir: "/a\nb" holds a character that cannot be printed`},
-		{"state_dir: none\n", `:1: state_dir: "none" is not an absolute path`},
-		{"quarantine_dir: /var/lib/kubelet/pods/x\n", `:1: quarantine_dir: /var/lib/kubelet/pods/x and the pods directory /var/lib/kubelet/pods lie in one another`},
-		{"quarantine_dir: /var/lib/kubelet\n", `:1: quarantine_dir: /var/lib/kubelet and the pods directory /var/lib/kubelet/pods lie in one another`},
-		{"quarantine_dir: /q\nstate_dir: /q/state\n", `:2: state_dir: /q/state lies in the quarantine /q`},
-		{"metrics_file: /x/y.txt\n", `:1: metrics_file: "/x/y.txt" does not end in .prom, and the node exporter reads no other`},
-		{"log_sources: []\n", `:1: log_sources: is empty`},
-		{"log_sources: [auto, file]\n", `:1: log_sources: auto stands alone`},
-		{"journal_units: [a/b]\n", `:1: journal_units: "a/b" is not the name of a unit`},
-		{"journal_units: []\n", `:1: journal_units: is empty`},
-		{"log_sources: [file]\nlog_files: []\n", `:2: log_files: is empty`},
-		{"runtime_endpoint: /run/x.sock\n", `:1: runtime_endpoint: "/run/x.sock" has no scheme: write unix:///run/x.sock`},
-		{"runtime_endpoint: tcp://1.2.3.4\n", `:1: runtime_endpoint: "tcp://1.2.3.4" is not one of unix:///PATH, auto, none`},
-		{"runtime_endpoint: unix://x.sock\n", `:1: runtime_endpoint: "unix://x.sock" is not one of unix:///PATH, auto, none`},
-		{"node_root: /n\n", `:1: node_root: another directory than / works only with --node-namespaces self`},
-		{"node_namespaces: self\nnode_root: n\n", `:2: node_root: "n" is not an absolute path`},
-		{"node_namespaces: self\nnode_root: ''\n", `:2: node_root: is empty`},
-		{"web: {listen_addresses: ['9477']}\n", `:1: web.listen_addresses: "9477" is neither HOST:PORT nor systemd`},
-		{"web: {listen_addresses: [':0']}\n", `:1: web.listen_addresses: ":0" is neither HOST:PORT nor systemd`},
-		{"web: {listen_addresses: [':70000']}\n", `:1: web.listen_addresses: ":70000" is neither HOST:PORT nor systemd`},
-		{"web: {listen_addresses: ['node1:9477']}\n", `:1: web.listen_addresses: "node1:9477": write an IP address of this node, or :9477 for all of them`},
-		{"web: {listen_addresses: ['[192.0.2.1:9477']}\n", `:1: web.listen_addresses: "[192.0.2.1:9477": write an IP address of this node, or :9477 for all of them`},
-		{"web: {listen_addresses: ['::1:9477']}\n", `:1: web.listen_addresses: "::1:9477": write an IP address of this node, or :9477 for all of them`},
-		{"web: {config_file: /etc/web.yaml}\n", `:1: web.config_file: web.listen_addresses is empty`},
-		{"kubeconfig: in-cluster\n", `:1: kubeconfig: "in-cluster" is not an absolute path`},
-		{"web: {listen_addresses: [systemd], config_file: web.yaml}\n", `:1: web.config_file: "web.yaml" is not an absolute path`},
-		{"runtime_endpoint: none\n", `:1: runtime_endpoint: none works only with --node-namespaces self`},
-	} {
-		_, err := load(t, c.text, nil)
+		_, file, err := load(t, text)
 		if err == nil {
-			t.Errorf("%q: no error", c.text)
+			t.Errorf("%q: no error", text)
 			continue
 		}
-		if exit.Code(err) != exit.UsageCode {
-			t.Errorf("%q: code %d", c.text, exit.Code(err))
-		}
-		if lines := strings.Split(err.Error(), "\n"); len(lines) != 1 || !strings.HasSuffix(err.Error(), c.want) || !strings.Contains(err.Error(), "config.yaml:") {
-			t.Errorf("%q:\n got %s\nwant …config.yaml%s", c.text, err, c.want)
+		lines := strings.Split(err.Error(), "\n")
+		if len(lines) != 1+2*strings.Count(text, "hodl: 1m") || !strings.HasPrefix(lines[len(lines)-1], file+":"+want) {
+			t.Errorf("%q:\n got %v\nwant FILE:%s", text, err, want)
 		}
 	}
 }
 
-// TestGoodFile checks texts that must be accepted.
-func TestGoodFile(t *testing.T) {
-	for _, text := range []string{
-		"", "# nothing\n", "---\nhold: 5m\n", "hold: 0\nconfirm: 0\n", "hold: 0s\nconfirm: 0s\n", "hold: &d 5m\nconfirm: *d\n",
-		"runtime_endpoint: none\nnode_namespaces: self\n", "runtime_endpoint: unix:///run/x.sock\n", "metrics_file: none\n",
-		"metrics_file: /var/lib/node/x.prom\n", "log_sources: [file, journald]\n", "hold: 5m\r\nmode: observe\r\n", "log_sources: [file]\njournal_units: []\n",
-		"web: {listen_addresses: [systemd, ':9477', '127.0.0.1:9477', '[::1]:9477', 'localhost:9477', '[192.0.2.1]:9477'], config_file: /w.yaml}\n",
+// TestWrongFlag: each error has the flag.
+func TestWrongFlag(t *testing.T) {
+	for _, c := range []struct {
+		want  string
+		flags []string
+	}{
+		{"--hold", []string{"--hold", "soon"}},
+		{"unknown flag: --hodl", []string{"--hodl", "1m"}},
+		{"--log-files", []string{"--log-files", "/a", "--log-files", "auto"}},
+		{"--state-dir", []string{"--state-dir", "state"}},
+		{"--quarantine-dir: /k/pods", []string{"--root-dir", "/k", "--quarantine-dir", "/k/pods"}},
+		{"/nonexistent", []string{"--config", "/nonexistent"}},
+		{"cannot read", []string{"--config", ""}},
 	} {
-		if _, err := load(t, text, nil); err != nil {
-			t.Errorf("%q: %v", text, err)
+		if _, _, err := load(t, "", c.flags...); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v: %v", c.flags, err)
 		}
 	}
 }
 
-// TestNodeRoot checks that a path that is not set is below the node's root, and that the machine's own kubelet is not
-// the node's.
-func TestNodeRoot(t *testing.T) {
-	root := t.TempDir()
-	flags := []string{"--node-root", root, "--node-namespaces", "self"}
-	c, err := load(t, "state_dir: /elsewhere\n", nil, flags...)
-	testkit.Must(t, err)
-	for i := range Settings {
-		for _, path := range Settings[i].paths(&c) {
-			if key := Settings[i].Key; isPath(*path) && key != "state_dir" && !within(*path, root) {
-				t.Errorf("%s: %s", key, *path)
-			}
+// TestPrecedence: flags win over the file, and the file over the defaults. Each value has its origin.
+func TestPrecedence(t *testing.T) {
+	c, file, err := load(t, "# a comment\nhold: 10m\nconfirm: 3m\nlog_files: [/a, /b/]\nmetrics_file: none\ncni: off\nlog_level: warn\n",
+		"--hold", "1h", "--hold", "90m", "--journal-units", "a.service", "--journal-units", "b.service", "--metrics-file", "auto")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for key, want := range map[string][2]string{
+		"hold":               {"1h30m", "--hold"},
+		"confirm":            {"3m", file + ":3"},
+		"retention":          {"24h", "default"},
+		"log_files":          {"/a /b", file + ":4"},
+		"journal_units":      {"a.service b.service", "--journal-units"},
+		"metrics_file":       {"auto", "--metrics-file"},
+		"cni":                {"off", file + ":6"},
+		"log_level":          {"warn", file + ":7"},
+		"root_dir":           {"auto", "default"},
+		"web_listen_address": {"none", "default"},
+	} {
+		i := indexOf(t, key)
+		if got := strings.Join(Table[i].values(&c.Settings), " "); got != want[0] || c.Origin(key) != want[1] {
+			t.Errorf("%s: %s from %s, want %s from %s", key, got, c.Origin(key), want[0], want[1])
 		}
 	}
-	if c.StateDir != "/elsewhere" || c.RootDir != root+"/var/lib/kubelet" {
-		t.Errorf("state_dir %s, root_dir %s", c.StateDir, c.RootDir)
-	}
-	kubelet := func(dir string) func(context.Context) (string, string, bool) {
-		return func(context.Context) (string, string, bool) { return dir, "kubelet, PID 812", true }
-	}
-	c, err = load(t, "", kubelet("/var/lib/kubelet"), flags...)
-	if err != nil || c.RootDir != root+"/var/lib/kubelet" || !strings.Contains(c.Source("root_dir"), "PID 812 is not below") {
-		t.Errorf("%s from %s: %v", c.RootDir, c.Source("root_dir"), err)
-	}
-	if c, err = load(t, "", kubelet(root+"/k"), flags...); err != nil || c.RootDir != root+"/k" {
-		t.Errorf("%s from %s: %v", c.RootDir, c.Source("root_dir"), err)
-	}
-	testkit.Must(t, os.MkdirAll(root+"/etc/orphan-reaper", 0o755))
-	testkit.Must(t, os.WriteFile(root+DefaultFile, []byte("hold: 7m\n"), 0o600))
-	usual := Input{Usual: DefaultFile, Given: map[string][]string{"node-root": {root}, "node-namespaces": {Self}}}
-	if c, err := Load(t.Context(), usual); err != nil || c.Hold != 7*time.Minute {
-		t.Errorf("default file below the node's root: %v from %s: %v", c.Hold, c.Source("hold"), err)
+	if j := c.Judge(); j.Hold != 90*time.Minute || j.Confirm != 3*time.Minute || !j.Observe {
+		t.Errorf("%+v", j)
 	}
 }
 
-// TestAllErrorsAtOnce checks that one check reports all errors of a file.
-func TestAllErrorsAtOnce(t *testing.T) {
-	_, err := load(t, "hodl: 1m\nmode: x\nretention: 1d\n", nil)
-	if err == nil || strings.Count(err.Error(), "\n") != 2 {
-		t.Errorf("%v: want three lines", err)
+func indexOf(t *testing.T, key string) int {
+	t.Helper()
+	for i := range Table {
+		if Table[i].Key == key {
+			return i
+		}
+	}
+	t.Fatalf("no setting %s", key)
+	return 0
+}
+
+// TestWords: a word in the place of a value is the zero value of the field, and a setting that is not zero is never shown
+// as a word.
+func TestWords(t *testing.T) {
+	c, _, err := load(t, "root_dir: auto\nlog_files: auto\nweb_listen_address: none\nruntime_endpoints: [auto]\n")
+	if err != nil || c.RootDir != "" || c.LogFiles != nil || c.WebListenAddress != nil || c.RuntimeEndpoints != nil {
+		t.Errorf("%+v, %v", c, err)
+	}
+	if c, _, err = load(t, "metrics_file: none\n"); err != nil || c.MetricsFile != None {
+		t.Errorf("%q, %v", c.MetricsFile, err)
+	}
+	if c, _, err = load(t, "hold: 0s\n"); err != nil || Table[indexOf(t, "hold")].values(&c.Settings)[0] != "0s" {
+		t.Errorf("%v, %v", c, err)
 	}
 }
 
-// TestSection checks a key below another one, from the file and from the flag.
-func TestSection(t *testing.T) {
-	const key, text = "web.config_file", "hold: 10m\nweb:\n  config_file: /w\n  listen_addresses: [systemd]\n"
-	if c, err := load(t, text, nil); err != nil || c.WebConfigFile != "/w" || c.Source(key) != c.File+":3" {
-		t.Errorf("%v from %s: %v", c.WebConfigFile, c.Source(key), err)
+// TestSettle: the quarantine is in the kubelet's root directory, and is checked against the one that runs.
+func TestSettle(t *testing.T) {
+	c, _, err := load(t, "")
+	if err != nil || c.Settle("/data/kubelet") != nil || c.QuarantineDir != "/data/kubelet/orphan-reaper" || c.Origin("root_dir") != Auto {
+		t.Errorf("%+v, %v", c, err)
 	}
-	if c, err := load(t, text, nil, "--web-config-file=none"); err != nil || c.WebConfigFile != None || c.Source(key) != "flag --web-config-file" {
-		t.Errorf("%v from %s: %v", c.WebConfigFile, c.Source(key), err)
-	}
-}
-
-// TestDurations checks that a printed duration is parsed to the same value.
-func TestDurations(t *testing.T) {
-	for _, d := range []time.Duration{0, 10 * time.Second, 90 * time.Second, 5 * time.Minute, 90 * time.Minute, time.Hour + time.Second, 24 * time.Hour} {
-		if back, err := parseDuration(human.Span(d)); err != nil || back != d {
-			t.Errorf("%s reads as %s, %v", human.Span(d), back, err)
-		}
+	if c, _, err = load(t, "quarantine_dir: /data/kubelet/pods/q\n"); err != nil || c.Settle("/data/kubelet") == nil {
+		t.Errorf("%+v, %v: the quarantine is in the pods directory", c, err)
 	}
 }
 
-// TestDiff checks that a change of every setting is detected and is in the right list.
-func TestDiff(t *testing.T) {
-	base := Default()
-	if live, restart := base.Diff(Default()); len(live)+len(restart) > 0 {
-		t.Errorf("equal configurations differ: %v %v", live, restart)
+// TestRestart: every setting but those of judge.Settings and the level needs a restart.
+func TestRestart(t *testing.T) {
+	c, _, err := load(t, "")
+	if err != nil {
+		t.Fatal(err)
 	}
-	for i := range Settings {
-		s := &Settings[i]
-		other := Default()
-		switch p := s.field(&other).(type) {
-		case *string:
-			*p += "x"
-		case *int:
-			*p++
-		case *time.Duration:
-			*p++
-		case *[]string:
-			*p = append(slices.Clone(*p), "x")
-		default:
-			t.Fatalf("%s: unexpected type %T", s.Key, p)
+	for i := range Table {
+		next := *c
+		value := map[string]string{
+			"DIR": "/x", "FILE": "/x", "PROM_FILE": "/x.prom", "DURATION": "7s", "N": "7", "URL": "unix:///x", "UNIT": "x.service",
+			"HOST:PORT": ":7", "on|off": "off", "observe|enforce": "enforce", "debug|info|warn|error": "warn",
+		}[Table[i].Type]
+		if err := Table[i].set(&next.Settings, value); err != nil {
+			t.Fatal(err)
 		}
-		live, restart := base.Diff(other)
-		want, none := live, restart
-		if !s.Live {
-			want, none = restart, live
+		if reflect.DeepEqual(next.Settings, c.Settings) {
+			t.Errorf("%s: %s changes nothing", Table[i].Key, value)
 		}
-		if !slices.Equal(want, []string{s.Key}) || len(none) > 0 {
-			t.Errorf("%s: live %v, restart %v", s.Key, live, restart)
+		live := next.Judge() != c.Judge() || next.LogLevel != c.LogLevel
+		if keys := c.NeedRestart(&next); live == (len(keys) == 1) {
+			t.Errorf("%s: read by a reload: %v; needs a restart: %v", Table[i].Key, live, keys)
 		}
 	}
 }
 
-// FuzzConfigFile checks that no text crashes the reader and that every error has the file.
-func FuzzConfigFile(f *testing.F) {
-	for _, s := range []string{"hold: 5m", "a: &a [*a]", "{", "? x", "hold: !!binary aGk=", "log_files: [[]]", "\xef\xbb\xbfhold: 5m", "hold: *x"} {
-		f.Add([]byte(s))
+// TestOwner: a file that another user can change decides nothing, since it decides what root removes.
+func TestOwner(t *testing.T) {
+	for _, c := range []struct {
+		mode    os.FileMode
+		owner   int
+		refused bool
+	}{{0o644, 0, false}, {0o600, 0, false}, {0o664, 0, true}, {0o602, 0, true}, {0o644, 12345, true}} {
+		file := filepath.Join(t.TempDir(), "config.yaml")
+		if err := os.WriteFile(file, []byte("mode: enforce\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(file, c.mode); err != nil {
+			t.Fatal(err)
+		}
+		if c.owner != 0 && os.Chown(file, c.owner, -1) != nil {
+			continue // only root can
+		}
+		if _, _, err := load(t, "", "--config", file); (err != nil) != c.refused {
+			t.Errorf("mode %o, owner %d: %v", c.mode, c.owner, err)
+		}
+	}
+	fifo := filepath.Join(t.TempDir(), "fifo")
+	if err := unix.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	big := filepath.Join(t.TempDir(), "big")
+	if err := os.WriteFile(big, []byte(strings.Repeat("#\n", maxFile)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{fifo, "/dev/zero", t.TempDir(), big} {
+		if _, err := read(name); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+	if c, _, err := load(t, "", "--config", os.DevNull); err != nil || c.Mode != "observe" {
+		t.Errorf("%v", err)
+	}
+}
+
+// FuzzFile: no text crashes the reader, and each line of an error begins with the file and a line of it.
+func FuzzFile(f *testing.F) {
+	for _, text := range []string{"hold: 5m", "a: &a [*a]", "{", "? x", "hold: !!binary aGk=", "log_files: [[]]", "\xef\xbb\xbfhold: 5m", "hold: *x", "%YAML 9", "\r0"} {
+		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
-		c := Default()
-		if err := c.applyFile("config.yaml", text); err != nil {
-			for line := range strings.Lines(err.Error()) {
-				if !strings.HasPrefix(line, "config.yaml:") && !strings.HasPrefix(line, "  ") {
-					t.Errorf("error without file: %q", line)
-				}
+		err := (&Config{origins: map[string]string{}}).apply("F", text)
+		if err == nil {
+			return
+		}
+		breaks := 0 // YAML 1.1, 5.4
+		for _, r := range string(text) {
+			if strings.ContainsRune("\r\n\u0085\u2028\u2029", r) {
+				breaks++
+			}
+		}
+		for line := range strings.Lines(err.Error()) {
+			number, _, _ := strings.Cut(strings.TrimPrefix(line, "F:"), ":")
+			if n, err := strconv.Atoi(number); err != nil || n < 1 || n > 1+breaks {
+				t.Errorf("%q", line)
 			}
 		}
 	})
 }
 
-// TestCommandLine checks that a printed command has the given flags, quoted and with absolute paths, except those
-// that repeat a default or the file. A path is always kept: without it the command would use another node.
-func TestCommandLine(t *testing.T) {
-	t.Chdir(t.TempDir())
-	dir, err := os.Getwd()
-	testkit.Must(t, err)
-	testkit.Must(t, os.WriteFile("my c.yaml", []byte("retention: 1h\ncgroup_root: /cg\n"), 0o600))
-	in := Input{File: "my c.yaml", Given: map[string][]string{}}
-	set := pflag.NewFlagSet("", pflag.ContinueOnError)
-	AddFlags(set, in.Given)
-	if err := set.Parse([]string{
-		"--metrics-file", "none", "--log-level", "debug", "--log-format", "json", "--hold", "3s", "--hold", "1s", "--mode", "enforce", "--confirm", "300s",
-		"--runtime-endpoint", "none", "--log-file", "a", "--log-file", "/b b", "--state-dir", "../state", "--web-listen-address", "systemd",
-		"--retention", "60m", "--cgroup-root", "/cg", "--root-dir", "/var/lib/kubelet",
-	}); err != nil {
+// TestPackagedFile: the package's file loads, sets nothing but the mode, and has each other setting with its default.
+func TestPackagedFile(t *testing.T) {
+	text, err := os.ReadFile("../../../packaging/config.yaml")
+	if err != nil {
 		t.Fatal(err)
 	}
-	want := "--config '" + dir + "/my c.yaml' --root-dir /var/lib/kubelet --hold 1s --state-dir " + filepath.Join(dir, "../state") +
-		" --log-file " + dir + "/a --log-file '/b b' --runtime-endpoint none --metrics-file none --web-listen-address systemd"
-	if got := in.CommandLine(); got != want {
-		t.Errorf("%s\nwant\n%s", got, want)
+	c, _, err := load(t, string(text))
+	if err != nil || c.Mode != "enforce" {
+		t.Fatalf("mode %+v, %v", c, err)
 	}
-	if got := (Input{}).CommandLine(); got != "" {
-		t.Error(got)
+	packaged := c.Settings
+	all := regexp.MustCompile(`(?m)^#([a-z_]+: )`).ReplaceAllString(string(text), "$1")
+	c, file, err := load(t, all)
+	if err != nil || !reflect.DeepEqual(c.Settings, packaged) {
+		t.Errorf("%+v, %v: want %+v", c, err, packaged)
 	}
-}
-
-// TestConfigOwner checks that a configuration that another user can write is refused: it decides what root removes.
-func TestConfigOwner(t *testing.T) {
-	for name, c := range map[string]struct {
-		file, dir os.FileMode
-		owner     int
-		unsafe    bool
-	}{
-		"usual":                       {0o644, 0o755, -1, false},
-		"its own only":                {0o600, 0o700, -1, false},
-		"our group's":                 {0o664, 0o775, -1, false},
-		"anybody's":                   {0o666, 0o755, -1, true},
-		"anybody's to write":          {0o602, 0o755, -1, true},
-		"in a directory of anybody's": {0o644, 0o777, -1, true},
-		"in one like /tmp":            {0o644, 0o777 | os.ModeSticky, -1, false},
-		"another user's":              {0o644, 0o755, 12345, true},
-	} {
-		dir := filepath.Join(t.TempDir(), "etc")
-		testkit.Must(t, os.Mkdir(dir, 0o700))
-		file := filepath.Join(dir, "config.yaml")
-		testkit.Must(t, os.WriteFile(file, []byte("mode: observe\n"), 0o600))
-		if c.owner >= 0 && os.Chown(file, c.owner, -1) != nil {
-			continue // Only root can change a file's owner.
+	for _, s := range Table {
+		if !strings.HasPrefix(c.Origin(s.Key), file+":") {
+			t.Errorf("%s is not in the file", s.Key)
 		}
-		for path, mode := range map[string]os.FileMode{file: c.file, dir: c.dir} {
-			testkit.Must(t, os.Chmod(path, mode))
-		}
-		_, err := load(t, "", nil, "--config", file)
-		if e, _ := errors.AsType[*exit.Error](err); (e != nil) != c.unsafe || e != nil && !strings.HasPrefix(e.Hint, "chown root:root ") {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-	fifo := filepath.Join(t.TempDir(), "fifo")
-	testkit.Must(t, unix.Mkfifo(fifo, 0o600))
-	for _, name := range []string{fifo, "/dev/zero", t.TempDir()} { // opening a FIFO would wait for a writer
-		if _, err := readConfigFile(name); err == nil || !strings.Contains(err.Error(), "is not a file") {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-	if _, err := readConfigFile(os.DevNull); err != nil {
-		t.Errorf("%s: %v", os.DevNull, err)
 	}
 }

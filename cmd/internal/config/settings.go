@@ -1,230 +1,133 @@
+// Package config reads the settings: the defaults, the file over them, the flags over both.
+//
+// Settings is the one table. Its tags and comments are the source of the flags, the keys of the file, config check,
+// packaging/config.yaml, the manual pages and the reference. The package changes nothing and looks for no kubelet.
 package config
 
 import (
-	"fmt"
+	"log/slog"
 	"reflect"
-	"slices"
-	"strconv"
 	"strings"
 	"time"
-
-	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
-	"github.com/orphan-reaper/orphan-reaper/parsers"
 )
 
-// Words that replace a setting's value.
-const (
-	Auto    = "auto"    // the program finds the value
-	None    = "none"    // there is no value
-	Self    = "self"    // this process's own namespaces are the node's
-	Systemd = "systemd" // the sockets that systemd opens
-)
+// Settings are the values of all settings. The comment of a field is its text in the manual. A default that is a word (auto
+// or none) is the zero value of its field.
+type Settings struct {
+	// With enforce, pods are moved to quarantine and cleaned. With observe, the daemon scans and decides in the same way, and
+	// changes nothing on the node but its own state directory. On a node that you do not know, begin with observe, and read
+	// what orphan-reaper scan prints.
+	//
+	// Only the daemon has a mode. The commands sweep, unmount and quarantine are orders.
+	Mode string `key:"mode" type:"observe|enforce" default:"observe" reload:"yes" usage:"enforce moves and cleans dead pods; observe changes nothing"`
 
-// Values of Mode and APIUnreachable.
-const (
-	modeObserve       = "observe"
-	ModeEnforce       = "enforce"
-	unreachableKeep   = "keep"
-	UnreachableIgnore = "ignore"
-)
+	// The kubelet's root directory (its --root-dir). With auto it is that of the kubelet that runs, or /var/lib/kubelet if none
+	// runs. Set it if several kubelets run on the node. A pod is only moved while exactly one running kubelet has this directory.
+	RootDir string `key:"root_dir" type:"DIR" default:"auto" usage:"the kubelet's root directory; auto: the running kubelet's, else /var/lib/kubelet"`
 
-// Setting is one value of the configuration: a flag, and a key of the file. A dot in the key separates the
-// section of the file from the key in it.
-type Setting struct {
-	Flag, Key string
-	Meta      string // the placeholder of the value in --help; DIR, FILE and WHERE are paths
-	Choices   []string
-	Live      bool // a reload changes it; the others need a restart
-	usual     []string
-	words     []string // the words that a path setting accepts in place of a path
-	usage     string
-	value     any // a *string, *int, *time.Duration or *[]string
-	index     int // of the value's field in Config
+	// Where pods are moved to. With auto it is the directory orphan-reaper in the kubelet's root directory. It must be on the same
+	// mount as the pods directory, since a pod is moved by one rename, and neither may be inside the other. While a pod is in one
+	// quarantine, another one is refused: restore or purge first what is there.
+	QuarantineDir string `key:"quarantine_dir" type:"DIR" default:"auto" usage:"where pods are moved to; auto: orphan-reaper in the kubelet's root directory"`
+
+	// Where the ledger is kept, and the archives of the CNI files that were removed. It is made if it does not exist. Without its
+	// ledger, the quarantine has only what lies on the disk.
+	StateDir string `key:"state_dir" type:"DIR" default:"/var/lib/orphan-reaper" usage:"where the ledger and the archives of CNI files are kept"`
+
+	// How long every fact about a pod has to be good before the pod is moved to quarantine. A pod that is starting again shows that
+	// within this time. The holds of all pods run at the same time, so a longer hold delays a backlog only once. 0s moves a pod
+	// after one scan: use it for tests only.
+	Hold time.Duration `key:"hold" type:"DURATION" default:"1m" reload:"yes" usage:"how long all facts about a pod must be good before it is moved"`
+
+	// How long a pod stays in quarantine unchanged. If it shows within this time that it is alive, it is restored. Then its secrets,
+	// configMaps, empty directories and the kubelet's own files are removed. A kubelet makes the directory of a living pod again
+	// within 3 minutes: do not choose less, except for tests.
+	Confirm time.Duration `key:"confirm" type:"DURATION" default:"5m" reload:"yes" usage:"how long a moved pod stays unchanged, in case it is alive"`
+
+	// How long emptyDirs and ephemeral CSI volumes stay in quarantine, and archives of CNI files in the state directory. Where the
+	// disk runs full, emptyDirs are removed after 10 minutes. What may be a user's data is removed by orphan-reaper quarantine
+	// purge only.
+	Retention time.Duration `key:"retention" type:"DURATION" default:"24h" reload:"yes" usage:"how long emptyDirs and archives of CNI files are kept"`
+
+	// The most pods that one scan moves to quarantine. 0 is no limit. Set it for the first days on a node with a large backlog, if
+	// you want to read about each pod before the next ones follow.
+	MaxPerScan int `key:"max_per_scan" type:"N" default:"0" reload:"yes" usage:"the most pods that one scan moves; 0: no limit"`
+
+	// The files that have the kubelet's log. With auto they are those that the running kubelet writes itself, and the usual syslog
+	// files where there is no journal. Set it if syslog writes the kubelet's lines to another file. Where there is a journal, such
+	// a file releases no pod.
+	LogFiles []string `key:"log_files" type:"FILE" default:"auto" usage:"a file with the kubelet's log; may be repeated; auto: what the running kubelet writes"`
+
+	// The systemd units whose journal has the kubelet's log. With auto it is the unit of the kubelet that runs. Set it if that
+	// unit is not found.
+	JournalUnits []string `key:"journal_units" type:"UNIT" default:"auto" usage:"a systemd unit that runs the kubelet; may be repeated; auto: the running kubelet's"`
+
+	// The sockets of the container runtimes. With auto, every usual socket that accepts a connection is asked. Set it if a runtime
+	// listens elsewhere, and name all of them: a pod is kept if one that is named cannot be asked.
+	RuntimeEndpoints []string `key:"runtime_endpoints" type:"URL" default:"auto" usage:"a runtime's socket, unix:///PATH; may be repeated; auto: the usual ones"`
+
+	// With on, stale files of CNI are removed: results in the cache, and addresses of host-local whose pod is gone. With off, no
+	// directory of CNI is read.
+	CNI bool `key:"cni" type:"on|off" default:"on" usage:"remove stale files of CNI"`
+
+	// The directory of libcni's cache, of Multus' and flannel's files, and of host-local's networks.
+	CNIDir string `key:"cni_dir" type:"DIR" default:"/var/lib/cni" usage:"where libcni and host-local keep their files"`
+
+	// The directory from which the runtime loads its network configuration. Set it if that is another one, such as
+	// /var/lib/rancher/k3s/agent/etc/cni/net.d of K3s or /var/snap/microk8s/current/args/cni-network of MicroK8s. An address
+	// that no cache file explains is removed only if its network is the one that the runtime loads.
+	CNIConfDir string `key:"cni_conf_dir" type:"DIR" default:"/etc/cni/net.d" usage:"where the runtime finds its network configuration"`
+
+	// How old a CNI file of this boot must be before it is removed, if we did not clean its pod. A file that is older than the boot
+	// goes at once, since no network namespace outlives one.
+	CNIOlderThan time.Duration `key:"cni_older_than" type:"DURATION" default:"24h" usage:"how old a CNI file of this boot must be"`
+
+	// The file for the node exporter's textfile collector. Its name must end in .prom. With auto it is orphan-reaper.prom in the
+	// collector's directory, if one of the usual directories exists. With none, no file is written.
+	MetricsFile string `key:"metrics_file" type:"PROM_FILE" default:"auto" words:"none" usage:"metrics for the node exporter; auto: in its directory, if there is one; none: no file"`
+
+	// Where HTTP is answered, as HOST:PORT; an empty HOST is every address of the node. With none, no port is open. Reports and
+	// requests for a scan are answered only over TLS and with a password: see web_config_file. An address with the prefix
+	// probes= answers /healthz and /readyz without TLS and password, and nothing else, for the probes of a kubelet.
+	WebListenAddress []string `key:"web_listen_address" type:"HOST:PORT" default:"none" usage:"where HTTP is answered; may be repeated"`
+
+	// Prometheus' web configuration: TLS and passwords, as for the node exporter. It is read again for each connection. With
+	// none, only metrics and probes are answered.
+	WebConfigFile string `key:"web_config_file" type:"FILE" default:"none" usage:"TLS and passwords for HTTP, as for the node exporter"`
+
+	// The least level of the program's own messages. What was moved, removed or kept is recorded at every level.
+	LogLevel slog.Level `key:"log_level" type:"debug|info|warn|error" default:"info" reload:"yes" usage:"the least level of messages"`
 }
 
-// Settings lists every setting, in the order of --help and config print.
-var Settings = func() []Setting {
-	var c Config
-	all, fields := settings(&c), reflect.ValueOf(&c).Elem()
-	for i := range all {
-		for all[i].index = 0; !fields.Field(all[i].index).CanInterface() || fields.Field(all[i].index).Addr().Interface() != all[i].value; {
-			all[i].index++ // panics for a value that is no field of Config
+// Setting is one setting, as the tags of its field describe it.
+type Setting struct {
+	Field, Key, Flag string
+	Type             string // the placeholder of its value, or all values that it can have
+	Default, Usage   string
+	Words            []string // values besides those of its type: the default if it is a word
+	List             bool     // several values
+	Reload           bool     // a reload changes it; the others need a restart
+	index            int
+}
+
+// Words that stand for a value.
+const (
+	Auto = "auto" // the program finds the value
+	None = "none" // there is no value
+)
+
+// Table lists all settings, in the order of Settings.
+var Table = func() (all []Setting) {
+	for f := range reflect.TypeFor[Settings]().Fields() {
+		s := Setting{
+			Field: f.Name, Key: f.Tag.Get("key"), Type: f.Tag.Get("type"), Default: f.Tag.Get("default"), Usage: f.Tag.Get("usage"),
+			Words: strings.Fields(f.Tag.Get("words")), List: f.Type.Kind() == reflect.Slice, Reload: f.Tag.Get("reload") != "", index: f.Index[0],
 		}
+		s.Flag = strings.ReplaceAll(s.Key, "_", "-")
+		if s.Default == Auto || s.Default == None {
+			s.Words = append(s.Words, s.Default)
+		}
+		all = append(all, s)
 	}
 	return all
 }()
-
-// settings returns the settings with pointers to their values in c.
-func settings(c *Config) []Setting {
-	return []Setting{
-		text("root-dir", "DIR", DefaultRootDir, "the kubelet's --root-dir (default: the running kubelet's, else "+DefaultRootDir+")",
-			&c.RootDir),
-		choice("mode", "MODE", ModeEnforce, "observe or enforce; observe changes nothing", &c.Mode,
-			modeObserve, ModeEnforce).live(),
-		duration("hold", "1m", "how long the evidence that a pod is dead must hold", &c.Hold),
-		duration("confirm", "5m", "how long a pod stays in quarantine unchanged, in case it shows a sign of life; 0s only with --hold 0s",
-			&c.Confirm),
-		duration("retention", "24h", "how long ephemeral data stays in quarantine", &c.Retention),
-		text("max-per-look", "N", "0", "move at most N pods in one look; 0 is no limit", &c.MaxPerLook).live(),
-		text("quarantine-dir", "DIR", "", "where pods are moved to; on the same mount as the pods directory (default: ROOT-DIR/orphan-reaper)",
-			&c.QuarantineDir),
-		text("state-dir", "DIR", "/var/lib/orphan-reaper", "where the ledger, the holds and the checkpoints are", &c.StateDir),
-		list("log-source", "SOURCE", "log_sources", "auto, journald or file; auto is journald if it runs; may be repeated",
-			&c.LogSources, Auto).of(Auto, "journald", "file"),
-		list("journal-unit", "UNIT", "journal_units", "a unit that runs a kubelet; may be repeated (default: the usual ones)",
-			&c.JournalUnits, parsers.KubeletUnits()...),
-		list("log-file", "FILE", "log_files", "a log to follow; may be repeated", &c.LogFiles, "/var/log/messages", "/var/log/syslog"),
-		text("runtime-endpoint", "URL", Auto, "the CRI socket: unix:///PATH or auto; none only with --node-namespaces self",
-			&c.RuntimeEndpoint),
-		choice("node-namespaces", "WHICH", Auto, "auto; self: this process's own namespaces are the node's",
-			&c.NodeNamespaces, Auto, Self),
-		text("node-root", "DIR", "/", "the directory below which all usual places are; other than / only with --node-namespaces self",
-			&c.NodeRoot),
-		text("cgroup-root", "DIR", "/sys/fs/cgroup", "where the cgroup file system is", &c.CgroupRoot),
-		text("kubelet-token-file", "FILE", None, "a bearer token for the kubelet's own port; with it the kubelet is asked for its pods",
-			&c.KubeletTokenFile).or(None),
-		text("kubelet-client-certificate", "FILE", None, "a client certificate for the kubelet's own port",
-			&c.KubeletClientCertificate).or(None),
-		text("kubelet-client-key", "FILE", None, "the key of that certificate (default: in the same file)", &c.KubeletClientKey).or(None),
-		text("kubeconfig", "FILE", None, "how to reach the API server; with it the API server is asked for this node's pods",
-			&c.Kubeconfig).or(None),
-		text("node-name", "NAME", Auto, "this node's name at the API server; auto reads it from the credentials, the kubelet or this host",
-			&c.NodeName),
-		choice("api-unreachable", "WHAT", unreachableKeep, "if the API server cannot be asked: keep everything, or ignore that",
-			&c.APIUnreachable, unreachableKeep, UnreachableIgnore).live(),
-		text("cni-cache-dir", "DIR", "/var/lib/cni", "libcni's cache", &c.CNICacheDir),
-		text("cni-data-dir", "DIR", "/var/lib/cni/networks", "host-local's dataDir", &c.CNIDataDir),
-		text("cni-conf-dir", "DIR", "/etc/cni/net.d", "the runtime's network configurations", &c.CNIConfDir),
-		duration("cni-older-than", "24h", "how old CNI residue must be", &c.CNIOlderThan),
-		text("metrics-file", "FILE", Auto, "the node exporter's textfile, *.prom; auto looks for its directory; none writes no file",
-			&c.MetricsFile).or(Auto, None),
-		list("web-listen-address", "ADDRESS", "web.listen_addresses",
-			"answer HTTP on HOST:PORT; systemd stands for the sockets of orphan-reaper.socket; may be repeated (default: none)",
-			&c.WebListenAddresses),
-		text("web-config-file", "FILE", None, "Prometheus' web configuration: TLS, passwords, client certificates",
-			&c.WebConfigFile).or(None).at("web.config_file"),
-		choice("log-level", "LEVEL", "info", "debug, info, warn or error", &c.LogLevel,
-			"debug", "info", "warn", "error").live(),
-		choice("log-format", "FORMAT", Auto, "auto, text, json or journal; auto depends on where it runs",
-			&c.LogFormat, Auto, "text", "json", "journal"),
-	}
-}
-
-func text(flag, meta, usual, usage string, value any) Setting {
-	return Setting{Flag: flag, Key: strings.ReplaceAll(flag, "-", "_"), Meta: meta, usual: []string{usual}, usage: usage, value: value}
-}
-
-func choice(flag, meta, usual, usage string, value *string, choices ...string) Setting {
-	return text(flag, meta, usual, usage, value).of(choices...)
-}
-
-// duration makes a setting that a reload changes, as all durations do.
-func duration(flag, usual, usage string, value *time.Duration) Setting {
-	return text(flag, "DURATION", usual, usage, value).live()
-}
-
-func list(flag, meta, key, usage string, value *[]string, usual ...string) Setting {
-	return Setting{Flag: flag, Key: key, Meta: meta, usual: usual, usage: usage, value: value}
-}
-
-func (s Setting) live() Setting                { s.Live = true; return s }
-func (s Setting) at(key string) Setting        { s.Key = key; return s }
-func (s Setting) or(words ...string) Setting   { s.words = words; return s }
-func (s Setting) of(choices ...string) Setting { s.Choices = choices; return s }
-
-// Default returns the configuration without a file and without flags.
-func Default() Config {
-	c := Config{sources: map[string]valueOrigin{}}
-	for i := range Settings {
-		if err := Settings[i].set(&c, Settings[i].usual); err != nil {
-			panic(err) // a wrong default is a fault of the table above
-		}
-	}
-	return c
-}
-
-func settingByKey(key string) *Setting {
-	if i := slices.IndexFunc(Settings, func(s Setting) bool { return s.Key == key }); i >= 0 {
-		return &Settings[i]
-	}
-	return nil
-}
-
-// List reports whether the setting has several values.
-func (s *Setting) List() bool {
-	_, ok := s.value.(*[]string)
-	return ok
-}
-
-func (s *Setting) field(c *Config) any {
-	return reflect.ValueOf(c).Elem().Field(s.index).Addr().Interface()
-}
-
-func (s *Setting) isPath() bool { return slices.Contains([]string{"DIR", "FILE", "WHERE"}, s.Meta) }
-
-// paths returns pointers to the values of a setting that are paths.
-func (s *Setting) paths(c *Config) (paths []*string) {
-	if !s.isPath() {
-		return nil
-	}
-	switch p := s.field(c).(type) {
-	case *string:
-		if !slices.Contains(s.words, *p) {
-			return []*string{p}
-		}
-	case *[]string:
-		for i := range *p {
-			paths = append(paths, &(*p)[i])
-		}
-	}
-	return paths
-}
-
-// set sets the values in the configuration. A setting that is no list uses the last value.
-func (s *Setting) set(c *Config, values []string) (err error) {
-	for _, v := range values {
-		if len(s.Choices) > 0 && !slices.Contains(s.Choices, v) {
-			return fmt.Errorf("%s is not one of %s", strconv.Quote(v), strings.Join(s.Choices, ", "))
-		}
-	}
-	last := ""
-	if len(values) > 0 {
-		last = values[len(values)-1]
-	}
-	switch p := s.field(c).(type) {
-	case *string:
-		*p = last
-	case *[]string:
-		*p = slices.Clone(values)
-	case *int:
-		if *p, err = strconv.Atoi(last); err != nil {
-			err = fmt.Errorf("%s is not a whole number", strconv.Quote(last))
-		}
-	case *time.Duration:
-		*p, err = parseDuration(last)
-	}
-	return err
-}
-
-// Values returns the configuration's values in the notation of the file.
-func (s *Setting) Values(c *Config) []string {
-	switch p := s.field(c).(type) {
-	case *string:
-		return []string{*p}
-	case *[]string:
-		return *p
-	case *int:
-		return []string{strconv.Itoa(*p)}
-	case *time.Duration:
-		return []string{human.Span(*p)}
-	}
-	return nil
-}
-
-func parseDuration(s string) (time.Duration, error) {
-	d, err := time.ParseDuration(s)
-	if err != nil {
-		return 0, fmt.Errorf("%s is not a duration: write one such as 90s, 5m or 48h", strconv.Quote(s))
-	}
-	return d, nil
-}

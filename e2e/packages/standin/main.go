@@ -1,25 +1,24 @@
-// Command standin stands in for a kubelet and for a container runtime, where a test is about the path of a
-// kubelet's lines through stderr, systemd and journald.
+// Command standin stands in for a kubelet and for a container runtime, where a test is about a package and its unit.
 //
-// By the name kubelet it runs with a kubelet's command line and logs lines of a real kubelet, with its own PID,
-// on request: each line of the FIFO /run/kubelet.say is the name of a line (names, holds) and a pod's UID. By
-// any other name it is a runtime: its arguments are a CRI socket and the UIDs of the running pods.
+// By the name kubelet it does what a kubelet does at default verbosity: every second it reports the first directory of a pod
+// that it does not know, with the number of all. It knows the pods with a file in /run/known. By any other name it is a
+// runtime, whose argument is its socket: it runs the pods with a file in /run/running.
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"net"
 	"os"
-	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
-
-	"github.com/orphan-reaper/orphan-reaper/reaper/cri/fakecri"
+	"google.golang.org/grpc"
+	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
 func main() {
@@ -27,79 +26,107 @@ func main() {
 	if filepath.Base(os.Args[0]) == "kubelet" {
 		err = kubelet()
 	} else {
-		err = runtime(os.Args[1], os.Args[2:])
+		err = runtime(os.Args[1])
 	}
-	if err != nil {
-		_, _ = fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
+	_, _ = fmt.Fprintln(os.Stderr, err)
+	os.Exit(1)
 }
 
-// runtime runs nothing and lists the pods as running.
-func runtime(socket string, uids []string) error {
-	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGTERM)
-	defer stop()
-	if err := os.MkdirAll(filepath.Dir(socket), 0o711); err != nil {
-		return err
-	}
-	s, err := fakecri.Start(ctx, socket, fakecri.Options{})
-	if err != nil {
-		return err
-	}
-	defer s.Close()
-	var pods []fakecri.Pod
-	for i, uid := range uids {
-		// A kubelet keeps the log directory of what runs; without it the silence of one proves nothing.
-		if err := os.MkdirAll(fmt.Sprintf("/var/log/pods/e2e_living-%d_%s", i, uid), 0o750); err != nil {
-			return err
-		}
-		pods = append(pods, fakecri.Pod{UID: uid, Namespace: "e2e", Name: fmt.Sprintf("living-%d", i), Running: 1})
-	}
-	s.SetPods(pods...)
-	<-ctx.Done()
-	return nil
-}
+const pods = "/var/lib/kubelet/pods"
 
-// words are the lines of kubelet 1.30 (testdata/recorded), with $POD for its UID.
-var words = map[string]string{
-	"names": `kubelet_volumes.go:263] "There were many similar errors. Turn up verbosity to see them." ` +
-		`err="orphaned pod \"$POD\" found, but error occurred when trying to remove the volumes dir: not a directory" numErrs=1`,
-	// Not the error of a directory that is not empty: that one orphan-reaper helps with.
-	"holds": `nestedpendingoperations.go:348] Operation for "{volumeName:kubernetes.io/nfs/$POD-vol podName:$POD nodeName:}" failed. ` +
-		`No retries permitted until 2026-11-21 00:52:17.179824683 +0000 UTC m=+0.975158698 (durationBeforeRetry 500ms). ` +
-		`Error: UnmountVolume.TearDown failed for volume "vol" (UniqueName: "kubernetes.io/nfs/$POD-vol") pod "$POD" (UID: "$POD") : ` +
-		`remove /var/lib/kubelet/pods/$POD/volumes/kubernetes.io~nfs/vol: device or resource busy`,
-}
-
-// kubelet ends by a signal alone.
 func kubelet() error {
-	const say = "/run/kubelet.say"
-	if err := unix.Mkfifo(say, 0o600); err != nil && !errors.Is(err, unix.EEXIST) {
-		return err
-	}
-	// Open for writing, too: so it never ends.
-	f, err := os.OpenFile(say, os.O_RDWR, 0)
-	if err != nil {
-		return err
-	}
-	if err := klog('I', `server.go:487] "Kubelet version" kubeletVersion="v1.30.14"`); err != nil {
-		return err
-	}
-	for lines := bufio.NewScanner(f); lines.Scan(); {
-		word, uid, _ := strings.Cut(lines.Text(), " ")
-		text, ok := words[word]
-		if !ok {
-			return fmt.Errorf("standin: no line for %q", lines.Text())
-		}
-		if err := klog('E', strings.ReplaceAll(text, "$POD", uid)); err != nil {
+	klog('I', `server.go:487] "Kubelet version" kubeletVersion="v1.30.14"`)
+	for {
+		time.Sleep(time.Second)
+		there, err := names(pods)
+		if err != nil {
 			return err
 		}
+		known, err := names("/run/known")
+		if err != nil {
+			return err
+		}
+		orphans := slices.DeleteFunc(there, func(uid string) bool { return slices.Contains(known, uid) })
+		if len(orphans) > 0 {
+			klog('E', fmt.Sprintf(`kubelet_volumes.go:263] "There were many similar errors. Turn up verbosity to see them." `+
+				`err="orphaned pod \"%s\" found, but error occurred when trying to remove the volumes dir: not a directory" numErrs=%d`,
+				orphans[0], len(orphans)))
+		}
 	}
-	return errors.New("standin: the FIFO has ended")
 }
 
 // klog writes one line as k8s.io/klog does.
-func klog(severity rune, text string) error {
-	_, err := fmt.Fprintf(os.Stderr, "%c%s %7d %s\n", severity, time.Now().Format("0102 15:04:05.000000"), os.Getpid(), text)
-	return err
+func klog(severity rune, text string) {
+	_, _ = fmt.Fprintf(os.Stderr, "%c%s %7d %s\n", severity, time.Now().Format("0102 15:04:05.000000"), os.Getpid(), text)
+}
+
+// names returns the names in a directory in their order, none if there is no directory.
+func names(dir string) (all []string, err error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	for _, e := range entries {
+		all = append(all, e.Name())
+	}
+	return all, nil
+}
+
+type server struct {
+	cri.UnimplementedRuntimeServiceServer
+}
+
+func runtime(socket string) error {
+	if err := os.MkdirAll(filepath.Dir(socket), 0o711); err != nil {
+		return err
+	}
+	_ = os.Remove(socket) // of an earlier run
+	listener, err := new(net.ListenConfig).Listen(context.Background(), "unix", socket)
+	if err != nil {
+		return err
+	}
+	s := grpc.NewServer()
+	cri.RegisterRuntimeServiceServer(s, server{})
+	return s.Serve(listener)
+}
+
+func (server) Version(context.Context, *cri.VersionRequest) (*cri.VersionResponse, error) {
+	return &cri.VersionResponse{Version: "0.1.0", RuntimeName: "standin", RuntimeVersion: "1.0.0", RuntimeApiVersion: "v1"}, nil
+}
+
+func (server) ListPodSandbox(context.Context, *cri.ListPodSandboxRequest) (*cri.ListPodSandboxResponse, error) {
+	r := &cri.ListPodSandboxResponse{}
+	running, err := names("/run/running")
+	for _, uid := range running {
+		r.Items = append(r.Items, &cri.PodSandbox{
+			Id: idOf(uid), Metadata: &cri.PodSandboxMetadata{Name: "living", Namespace: "e2e", Uid: uid}, State: cri.PodSandboxState_SANDBOX_READY,
+			CreatedAt: time.Now().UnixNano(), Labels: labels(uid),
+		})
+	}
+	return r, err
+}
+
+func (server) ListContainers(context.Context, *cri.ListContainersRequest) (*cri.ListContainersResponse, error) {
+	r := &cri.ListContainersResponse{}
+	running, err := names("/run/running")
+	for _, uid := range running {
+		r.Containers = append(r.Containers, &cri.Container{
+			Id: idOf(uid), PodSandboxId: idOf(uid), Metadata: &cri.ContainerMetadata{Name: "main"}, State: cri.ContainerState_CONTAINER_RUNNING,
+			CreatedAt: time.Now().UnixNano(), Labels: labels(uid),
+		})
+	}
+	return r, err
+}
+
+func (server) Status(context.Context, *cri.StatusRequest) (*cri.StatusResponse, error) {
+	return &cri.StatusResponse{Status: &cri.RuntimeStatus{Conditions: []*cri.RuntimeCondition{{Type: cri.RuntimeReady, Status: true}}}}, nil
+}
+
+// idOf returns 64 hexadecimal digits, as IDs of sandboxes and containers have.
+func idOf(uid string) string { return strings.Repeat(strings.ReplaceAll(uid, "-", ""), 2) }
+
+func labels(uid string) map[string]string {
+	return map[string]string{
+		"io.kubernetes.pod.uid": uid, "io.kubernetes.pod.name": "living", "io.kubernetes.pod.namespace": "e2e", "io.kubernetes.container.name": "main",
+	}
 }

@@ -1,6 +1,5 @@
 {{- define "orphan-reaper.name" -}}
-{{- $name := default .Chart.Name .Values.nameOverride }}
-{{- $full := ternary .Release.Name (printf "%s-%s" .Release.Name $name) (contains $name .Release.Name) }}
+{{- $full := ternary .Release.Name (printf "%s-%s" .Release.Name .Chart.Name) (contains .Chart.Name .Release.Name) }}
 {{- default $full .Values.fullnameOverride | trunc 52 | trimSuffix "-" }}
 {{- end }}
 
@@ -12,67 +11,49 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- define "orphan-reaper.labels" -}}
 {{ include "orphan-reaper.selector" . }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
-{{- with .Values.commonLabels }}
+{{- with .Values.labels }}
 {{ toYaml . }}
 {{- end }}
 {{- end }}
 
-{{- define "orphan-reaper.serviceAccount" -}}
-{{- if .Values.serviceAccount.create }}{{ default (include "orphan-reaper.name" .) .Values.serviceAccount.name }}
-{{- else }}{{ default "default" .Values.serviceAccount.name }}{{ end }}
+{{- /* The metadata of an object. */ -}}
+{{- define "orphan-reaper.metadata" -}}
+name: {{ include "orphan-reaper.name" . }}
+namespace: {{ .Release.Namespace }}
+labels: {{- include "orphan-reaper.labels" . | nindent 2 }}
 {{- end }}
 
 {{- define "orphan-reaper.image" -}}
 {{- with .Values.image -}}
-{{- if .digest }}{{ .repository }}@{{ .digest }}{{ else }}{{ .repository }}:{{ default $.Chart.AppVersion .tag }}{{ end }}
+{{- if and .digest (not .tag) }}{{ .repository }}@{{ .digest }}{{ else }}{{ .repository }}:{{ default $.Chart.AppVersion .tag }}{{ end }}
 {{- end }}
 {{- end }}
 
 {{- define "orphan-reaper.capabilities" -}}
-- DAC_OVERRIDE
-- FOWNER
-- SYS_PTRACE
-{{- if .Values.readHostJournal }}
-- SYS_CHROOT
-{{- end }}
+- DAC_OVERRIDE # the directories of other users, which containers have made
+- FOWNER # files of other users in directories with the sticky bit
+- SYS_PTRACE # the kubelet's root directory and log, and other mount namespaces
+- SYS_CHROOT # the node's own journalctl
 {{- end }}
 
-{{- /* One volume a directory of the node, and whether it is only read: name, path, hostPath type, read-only. */ -}}
+{{- /* The directories of the node: name, path, hostPath type, read-only. Only the state directory is created. */ -}}
 {{- define "orphan-reaper.directories" -}}
+- {name: state, path: /var/lib/orphan-reaper, type: DirectoryOrCreate, readOnly: false}
+- {name: cgroup, path: /sys/fs/cgroup, type: Directory, readOnly: true}
 {{- with .Values.host }}
-- {name: kubelet, path: {{ .kubelet | quote }}, type: Directory, readOnly: false}
-- {name: runtime, path: {{ .runtime | quote }}, type: Directory, readOnly: true}
-- {name: cgroup, path: {{ .cgroup | quote }}, type: Directory, readOnly: true}
-- {name: state, path: {{ .state | quote }}, type: DirectoryOrCreate, readOnly: false}
-- {name: cni, path: {{ .cni | quote }}, type: DirectoryOrCreate, readOnly: false}
-- {name: cni-conf, path: {{ .cniConf | quote }}, type: DirectoryOrCreate, readOnly: true}
-- {name: journal, path: {{ .journal | quote }}, type: Directory, readOnly: true}
-- {name: textfile, path: {{ .textfile | quote }}, type: Directory, readOnly: false}
+- {name: kubelet, path: {{ .kubelet }}, type: Directory, readOnly: false}
+- {name: runtime, path: {{ .runtime }}, type: Directory, readOnly: true}
+{{- if .cni }}
+- {name: cni, path: {{ .cni }}, type: Directory, readOnly: false}
+- {name: cni-conf, path: {{ .cniConf }}, type: Directory, readOnly: true}
+{{- end }}
+{{- if .journal }}
+- {name: journal, path: {{ .journal }}, type: Directory, readOnly: true}
 {{- end }}
 {{- end }}
-
-{{- /* A DaemonSet's affinity. Each term asks for the label of its nodes too, since one matching term is enough.
-Arguments: affinity, and label, which is an expression or nil. */ -}}
-{{- define "orphan-reaper.affinity" -}}
-{{- $affinity := deepCopy .affinity }}
-{{- if .label }}
-{{- $terms := dig "nodeAffinity" "requiredDuringSchedulingIgnoredDuringExecution" "nodeSelectorTerms" (list dict) $affinity }}
-{{- $labelled := list }}
-{{- range $terms }}
-{{- $labelled = append $labelled (set . "matchExpressions" (append (.matchExpressions | default list) $.label)) }}
-{{- end }}
-{{- $required := dict "requiredDuringSchedulingIgnoredDuringExecution" (dict "nodeSelectorTerms" $labelled) }}
-{{- $_ := set $affinity "nodeAffinity" (mergeOverwrite ($affinity.nodeAffinity | default dict) $required) }}
-{{- end }}
-{{- toYaml $affinity }}
 {{- end }}
 
-{{- /* The Secret with the daemons' certificate and its authority. Empty: plain HTTP. */ -}}
-{{- define "orphan-reaper.webSecret" -}}
-{{- if .Values.web.configSecret }}{{ .Values.web.configSecret }}
-{{- else if .Values.web.certificate }}{{ include "orphan-reaper.name" . }}-tls{{ end }}
-{{- end }}
-
-{{- define "orphan-reaper.caSecret" -}}
-{{ default (include "orphan-reaper.webSecret" .) .Values.sweep.caSecret }}
+{{- /* The Secret with the certificate and its authority. */ -}}
+{{- define "orphan-reaper.certificate" -}}
+{{- if .Values.web.issuerRef }}{{ include "orphan-reaper.name" . }}-tls{{ else }}{{ .Values.web.secret }}{{ end }}
 {{- end }}

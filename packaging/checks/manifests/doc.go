@@ -1,5 +1,4 @@
-// Package manifests tests the Helm chart in packaging/chart with helm: make lint-chart builds it from this module and names it
-// in HELM.
+// Package manifests tests the Helm chart with helm: make lint-chart builds it from this module and names it in HELM.
 //
 // What is rendered is decoded strictly into Kubernetes' own types, so that a misspelled field is an error.
 package manifests

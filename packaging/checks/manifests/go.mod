@@ -1,7 +1,5 @@
-// The tests of the chart, with the tool that they run: helm is built from here into .cache/bin
-// (make lint-chart). Apart from go.mod, since
-// nothing of Kubernetes' libraries belongs into the program. Kubernetes' modules are those of the
-// newest kubelet of make e2e: what is compiled for the one is not compiled again for the other.
+// The tests of the chart, with the tool that they run: make lint-chart builds helm from here into .cache/bin. Kubernetes'
+// modules are those of the newest kubelet of make e2e: what is compiled for the one is not compiled again for the other.
 module github.com/orphan-reaper/orphan-reaper/packaging/checks/manifests
 
 go 1.26.0
@@ -10,7 +8,6 @@ tool helm.sh/helm/v4/cmd/helm
 
 require (
 	github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring v0.91.0
-	go.yaml.in/yaml/v3 v3.0.4
 	k8s.io/api v0.36.3
 	k8s.io/apimachinery v0.36.3
 	k8s.io/pod-security-admission v0.36.3
@@ -94,6 +91,7 @@ require (
 	github.com/xlab/treeprint v1.2.0 // indirect
 	go.opentelemetry.io/proto/otlp v1.10.0 // indirect
 	go.yaml.in/yaml/v2 v2.4.4 // indirect
+	go.yaml.in/yaml/v3 v3.0.4 // indirect
 	golang.org/x/crypto v0.54.0 // indirect
 	golang.org/x/net v0.56.0 // indirect
 	golang.org/x/oauth2 v0.36.0 // indirect

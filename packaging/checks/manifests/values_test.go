@@ -1,6 +1,9 @@
 package manifests
 
 import (
+	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -8,128 +11,103 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// What some values need in order to have an effect.
-const (
-	passwords  = "web.expose=true,web.configSecret=web,sweep.passwordSecret=pw,"
-	sweeps     = passwords + "sweep.enabled=true,"
-	podMonitor = "web.expose=true,podMonitor.enabled=true,"
-)
-
-// effects has a case for each value: the value, set to something else than its default, and a text that is rendered either with it
-// or without it. Both times the values of given are set, too.
-var effects = []struct{ given, set, text string }{
-	{"", "image.repository=tools/reaper", "image: tools/reaper:"},
-	{"", "image.tag=v9", "image: orphan-reaper:v9\n"},
-	{"", "image.digest=sha256:" + strings.Repeat("0a", 32), "image: orphan-reaper@sha256:0a"},
-	{"", "image.pullPolicy=Never", "imagePullPolicy: Never"},
-	{"", "imagePullSecrets[0].name=pull", "- name: pull\n"},
-	{"", "mode=enforce", "- --mode=enforce\n"},
-	{"mode=label,", "enforceLabel.key=canary", "key: canary\n"},
-	{"mode=label,", "enforceLabel.value=second", "- second\n"},
-	{"", "extraArgs[0]=--retention=48h", "- --retention=48h\n"},
-	{"", "env[0].name=GODEBUG", "- name: GODEBUG\n"},
-	{"", "extraVolumes[0].name=ca", "\n        - name: ca\n"},
-	{"", "extraVolumeMounts[0].name=ca,extraVolumeMounts[0].mountPath=/ca", "- mountPath: /ca\n"},
-	{"", "extraManifests[0]=kind: of {{ .Release.Name }}", "\nkind: of orphan-reaper\n"},
-	{"", "extraManifests[0].kind=note", "\nkind: note\n"},
-	{"", "nameOverride=nodes", "name: orphan-reaper-nodes\n"},
-	{"", "fullnameOverride=nodes", "name: nodes\n"},
-	{"", "commonLabels.team=nodes", "        team: nodes\n"},
-	{"", "host.kubelet=/kubelet", "mountPath: /kubelet,"},
-	{"", "host.runtime=/run/crio", "mountPath: /run/crio,"},
-	{"", "host.cgroup=/cgroup", "- --cgroup-root=/cgroup\n"},
-	{"", "host.state=/state", "- --state-dir=/state\n"},
-	{"", "host.cni=/cni", "- --cni-cache-dir=/cni\n            - --cni-data-dir=/cni/networks\n"},
-	{"", "host.cniConf=/conf", "- --cni-conf-dir=/conf\n"},
-	{"", "host.journal=/journal", "mountPath: /journal,"},
-	{"", "host.textfile=/text/", "- --metrics-file=/text/orphan-reaper.prom\n"},
-	{"", "readHostJournal=false", "- SYS_CHROOT\n"},
-	{"", "askKubelet=false", "- --kubelet-token-file="},
-	{"", "web.port=9999", "- --web-listen-address=127.0.0.1:9999\n"},
-	{"", "web.expose=true", "kind: Service\n"},
-	{"", "web.configSecret=web", "secret: {name: web}"},
-	{"", "web.certificate=helm", "kind: Secret\n"},
-	{"web.certificate=cert-manager,", "web.issuerRef.name=corporate", "name: corporate\n"},
-	{passwords, "sweep.enabled=true", "kind: CronJob\n"},
-	{sweeps, "sweep.passwordSecret=other", "secret: {name: other,"},
-	{sweeps, "sweep.schedule=@daily", `schedule: "@daily"`},
-	{sweeps, "sweep.caSecret=ca", "secret: {name: ca,"},
-	{sweeps, "sweep.tlsServerName=nodes", "- --tls-server-name=nodes\n"},
-	{sweeps, "sweep.maxBreakers=7%", "- --max-breakers=7%\n"},
-	{sweeps, "sweep.nodeSelector.kubernetes\\.io/os=other", "kubernetes.io/os: other\n"},
-	{sweeps, "sweep.tolerations[0].operator=Exists,tolerations[0].key=x", "            - operator: Exists\n"},
-	{sweeps, "sweep.resources.limits.memory=1Gi", "memory: 1Gi\n"},
-	{"web.expose=true,", "podMonitor.enabled=true", "kind: PodMonitor\n"},
-	{podMonitor, "podMonitor.interval=5m", "interval: 5m\n"},
-	{podMonitor, "podMonitor.labels.release=prometheus", "    release: prometheus\n"},
-	{podMonitor, "podMonitor.endpoint.scheme=https", "scheme: https\n"},
-	{podMonitor, "podMonitor.keep[0]=up", `regex: "up"`},
-	{podMonitor, "podMonitor.drop[0].metric=up,podMonitor.drop[0].label=job,podMonitor.drop[0].values[0]=x", `regex: "up;(x)"`},
-	{"web.expose=true,", "serviceMonitor.enabled=true", "kind: ServiceMonitor\n"},
-	{"", "prometheusRule.enabled=true", "kind: PrometheusRule\n"},
-	{"prometheusRule.enabled=true,", "prometheusRule.labels.release=prometheus", "    release: prometheus\n"},
-	{"prometheusRule.enabled=true,", "prometheusRule.disabled={OrphanReaperFleetSilent}", "- alert: OrphanReaperFleetSilent\n"},
-	{"", "dashboard.enabled=true", "-dashboard\n"},
-	{"dashboard.enabled=true,", "dashboard.labels.grafana_dashboard=x", "grafana_dashboard: x\n"},
-	{"dashboard.enabled=true,", "dashboard.annotations.folder=Nodes", "    folder: Nodes\n"},
-	{"", "serviceAccount.create=false", "kind: ServiceAccount\n"},
-	{"", "serviceAccount.name=nodes", "serviceAccountName: nodes\n"},
-	{"", "serviceAccount.annotations.team=nodes", "    team: nodes\n"},
-	{"", "rbac.create=false", "kind: ClusterRoleBinding\n"},
-	{"", "namespaceManifest=true", "kind: Namespace\n"},
-	{"", "priorityClassName=low", "priorityClassName: low\n"},
-	{"", "nodeSelector.pool=a", "        pool: a\n"},
-	{"", "affinity.nodeAffinity=null", "affinity:"},
-	{"", "tolerations[0].key=x", "- key: x\n"},
-	{"", "updateStrategy=OnDelete", "type: OnDelete\n"},
-	{"", "maxUnavailable=3", "maxUnavailable: 3,"},
-	{"", "minReadySeconds=5", "minReadySeconds: 5\n"},
-	{"", "revisionHistoryLimit=3", "revisionHistoryLimit: 3\n"},
-	{"", "resources.limits.memory=1Gi", "memory: 1Gi\n"},
-	{"", "podLabels.team=nodes", "        team: nodes\n"},
-	{"", "podAnnotations.team=nodes", "        team: nodes\n"},
-	{"", "appArmorProfile.type=RuntimeDefault", "type: RuntimeDefault\n"},
-	{"", "seLinuxOptions.type=other_t", "type: other_t\n"},
-	{"", "openshift.enabled=true", "kind: SecurityContextConstraints\n"},
+// TestRefused: values that the schema or the chart refuses, each with its error.
+func TestRefused(t *testing.T) {
+	for set, want := range map[string]string{
+		"mode=delete":                         "'observe', 'enforce'",
+		"mdoe=enforce":                        "mdoe",
+		"host.kubelet=var/lib/kubelet":        "/host/kubelet",
+		"host.kubelet=":                       "/host/kubelet",
+		"host.sock=/run/docker.sock":          "sock",
+		"image.digest=sha256:1":               "/image/digest",
+		"image.repository=or:1":               "/image/repository",
+		"config.mode=enforce":                 "mode",
+		"config.web_listen_address={:80}":     "web_listen_address",
+		"config.hold=0s":                      "/config/hold",
+		"config.hold=59s":                     "/config/hold",
+		"config.hold=0m":                      "/config/hold",
+		"config.confirm=0s":                   "/config/confirm",
+		"config.log_level=loud":               "/config/log_level",
+		"maxUnavailable=0":                    "/maxUnavailable",
+		"maxUnavailable=0%":                   "/maxUnavailable",
+		"labels.app\\.kubernetes\\.io/name=x": "invalid propertyName",
+		"env[0].name=HOST_IP":                 "/env/0",
+		"web.port=80":                         "/web/port",
+		"web.secret=x":                        "web.secret needs web.enabled=true",
+		"web.issuerRef.name=x":                "web.issuerRef needs web.secret",
+		"sweep.schedule=daily":                "/sweep/schedule",
+		"sweep.schedule=@daily":               "sweep.schedule needs web.secret",
+		"serviceMonitor.enabled=true":         "serviceMonitor.enabled needs web.enabled=true",
+	} {
+		if _, err := template(t, "--set", set); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", set, err, want)
+		}
+	}
 }
 
-// TestValues: each value has an effect, and a case here.
-func TestValues(t *testing.T) {
-	render := func(set string) string {
-		text, err := template(t, "--set", strings.TrimSuffix(set, ","))
+// TestEffects: each value changes what is rendered, or is refused with the others.
+func TestEffects(t *testing.T) {
+	var standard, set map[string]any
+	for file, into := range map[string]*map[string]any{"values.yaml": &standard, "ci/all-values.yaml": &set} {
+		text, err := os.ReadFile(filepath.Join(chart, file))
 		must(t, err)
+		must(t, yaml.Unmarshal(text, into))
+	}
+	file := filepath.Join(t.TempDir(), "values.yaml")
+	render := func() string {
+		must(t, os.WriteFile(file, marshal(t, standard), 0o600))
+		text, err := template(t, "--skip-schema-validation", "--values", file)
+		if err != nil {
+			return err.Error()
+		}
 		return text
 	}
-	without := map[string]string{"": render("")}
-	var cases []string
-	for _, e := range effects {
-		if without[e.given] == "" {
-			without[e.given] = render(e.given)
-		}
-		if strings.Contains(without[e.given], e.text) == strings.Contains(render(e.given+e.set), e.text) {
-			t.Errorf("%s does not change whether this is rendered: %s", e.set, e.text)
-		}
-		value, _, _ := strings.Cut(e.set, "=")
-		value, _, _ = strings.Cut(value, "[")
-		cases = append(cases, value)
+	overlay(standard, set)
+	before := render()
+	if !strings.Contains(before, "kind: CronJob") {
+		t.Fatal(before)
 	}
-	var all map[string]any
-	must(t, yaml.Unmarshal([]byte(read(t, chart+"/values.yaml")), &all))
-	for value, inner := range all {
-		paths := []string{value}
-		if fields, ok := inner.(map[string]any); ok && !whole[value] && len(fields) > 0 {
-			paths = nil
-			for field := range fields {
-				paths = append(paths, value+"."+field)
+	var try func(path string, m map[string]any)
+	try = func(path string, m map[string]any) {
+		for _, key := range slices.Sorted(maps.Keys(m)) {
+			old := m[key]
+			if inner, ok := old.(map[string]any); ok && len(inner) > 0 {
+				try(path+key+".", inner)
+				continue
 			}
-		}
-		for _, path := range paths {
-			if !slices.ContainsFunc(cases, func(c string) bool { return c == path || strings.HasPrefix(c, path+".") }) {
-				t.Errorf("%s has no case", path)
+			m[key] = other(old)
+			if render() == before {
+				t.Errorf("%s%s has no effect", path, key)
 			}
+			m[key] = old
 		}
+	}
+	try("", standard)
+}
+
+// overlay sets the values of another file.
+func overlay(onto, from map[string]any) {
+	for key, value := range from {
+		inner, ok := value.(map[string]any)
+		if below, is := onto[key].(map[string]any); ok && is {
+			overlay(below, inner)
+			continue
+		}
+		onto[key] = value
 	}
 }
 
-// whole are the values that the chart hands on as they are: one case is enough.
-var whole = map[string]bool{"resources": true, "nodeSelector": true, "affinity": true, "seLinuxOptions": true}
+// other returns another value of the same kind.
+func other(value any) any {
+	switch v := value.(type) {
+	case bool:
+		return !v
+	case float64:
+		return v + 1
+	case string:
+		return v + "x"
+	case []any:
+		return []any{map[string]any{"name": "other"}}
+	}
+	return map[string]any{"other": "value"}
+}

@@ -110,7 +110,7 @@ func (n *node) run(signals <-chan os.Signal) int {
 	cmd := exec.Command(n.Command[0], n.Command[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	cmd.Env = append(os.Environ(),
-		"OR_FLAGS="+n.flags(), "NEXT_FLAGS="+n.nextFlags(), "NODE_PODS="+n.root+"/pods", "NODE_CNI="+n.cni, "NODE_CNI_CONF="+n.cniConf,
+		"OR_FLAGS="+n.flags(), "NODE_PODS="+n.root+"/pods", "NODE_CNI="+n.cni, "NODE_CNI_CONF="+n.cniConf,
 		"NODE_LOG="+n.log, "NODE_CTL="+n.ctl)
 	if err := cmd.Start(); err != nil {
 		fail(fmt.Errorf("cannot run COMMAND: %w", err))
@@ -120,15 +120,8 @@ func (n *node) run(signals <-chan os.Signal) int {
 	return exitCode(cmd.Wait())
 }
 
-// flags are the flags with which orphan-reaper reads this node. The demo takes them as keys of a configuration.
+// flags are the same for the program in cmd/orphan-reaper.
 func (n *node) flags() string {
-	return "--root-dir=" + n.root + " --state-dir=" + n.Dir + "/state" +
-		" --cni-cache-dir=" + n.cni + " --cni-data-dir=" + n.cni + "/networks --cni-conf-dir=" + n.cniConf +
-		" --metrics-file=" + n.Dir + "/metrics.prom"
-}
-
-// nextFlags are the same for the program in cmd/next.
-func (n *node) nextFlags() string {
 	return "--config=/dev/null --root-dir=" + n.root + " --state-dir=" + n.Dir + "/state --cni-dir=" + n.cni + " --cni-conf-dir=" + n.cniConf +
 		" --metrics-file=" + n.Dir + "/metrics.prom"
 }

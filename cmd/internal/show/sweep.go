@@ -1,0 +1,90 @@
+package show
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper"
+	"github.com/orphan-reaper/orphan-reaper/reaper/audit"
+	"github.com/orphan-reaper/orphan-reaper/reaper/judge"
+)
+
+// Progress prints one line about a sweep under way: what was done so far, and what it waits for.
+func Progress(w io.Writer, s reaper.Status, wait time.Duration) error {
+	p := newPage(&s)
+	waits, confirms := 0, 0
+	for _, pod := range s.Pods {
+		if pod.Decision == judge.Wait {
+			waits++
+		}
+	}
+	for _, e := range s.Quarantine {
+		if e.Phase == judge.Quarantined {
+			confirms++
+		}
+	}
+	p.WriteString(fmt.Sprintf("%s  %s; %s, %d in confirm; next scan in %s\n", s.At.Wall.Format(time.TimeOnly), did(s.Events),
+		count(waits, "waits", "wait"), confirms, span(wait)))
+	return p.writeTo(w)
+}
+
+// did counts what was done.
+func did(events []judge.Event) string {
+	n := map[judge.EventKind]int{}
+	for _, e := range events {
+		n[e.Kind]++
+	}
+	var words []string
+	for _, of := range [...]struct {
+		kind judge.EventKind
+		word string
+	}{
+		{judge.EventQuarantined, "moved"}, {judge.EventCleaned, "cleaned"}, {judge.EventRemoved, "removed"},
+		{judge.EventRestored, "restored"}, {judge.EventConflict, "in conflict"}, {judge.EventFailed, "failed"},
+	} {
+		if n[of.kind] > 0 {
+			words = append(words, fmt.Sprintf("%d %s", n[of.kind], of.word))
+		}
+	}
+	if len(words) == 0 {
+		return "nothing done yet"
+	}
+	return strings.Join(words, ", ")
+}
+
+// Sweep prints all that a sweep did, and what is left.
+func Sweep(w io.Writer, s reaper.Status) error {
+	p := newPage(&s)
+	if p.dry {
+		p.para("", "A dry run: nothing was changed.")
+	}
+	shown := 0
+	for _, e := range s.Events {
+		text := audit.Text(e)
+		if text == "" {
+			continue
+		}
+		if shown++; shown <= mostRows {
+			p.item("- ", "%s", text)
+		}
+	}
+	if shown > mostRows {
+		p.para("", "… and %d more: the journal has all of them", shown-mostRows)
+	}
+	if shown == 0 && !p.dry {
+		p.para("", "Nothing was done.")
+	}
+	p.WriteString("\n")
+	p.para("", "%s", counts(&s))
+	p.stopped(&s, "")
+	p.podTable(&s)
+	p.quarantined(&s)
+	p.cni(&s)
+	if p.dry {
+		p.waiting(&s)
+	}
+	p.below(&s)
+	return p.writeTo(w)
+}
