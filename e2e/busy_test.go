@@ -1,9 +1,8 @@
 package e2e
 
 import (
-	"errors"
+	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -11,8 +10,6 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
 // busy is kubernetes#135698: a pod with a subPath of a hostPath is force-deleted while its kubelet is down. The next
@@ -30,8 +27,8 @@ func busy(t *testing.T, n *node) {
 	n.run(t, p)
 	eventually(t, 60*time.Second, func() string { return n.beating(p) })
 	d := n.reap(t)
-	if out, code := d.try("unmount", "--yes", p.uid); code != 1 || !strings.Contains(out, "not proved dead") {
-		t.Errorf("unmount of a living pod: %d\n%s", code, out)
+	if out, stderr, code := d.try("unmount", "--yes", p.uid); code == 0 {
+		t.Errorf("unmount of a living pod: %d\n%s%s", code, out, stderr)
 	}
 	throughout(t, 2*time.Second, func() string { return n.beating(p) })
 
@@ -45,34 +42,26 @@ func busy(t *testing.T, n *node) {
 		return missing(len(n.tasks()) == tasks && strings.Contains(n.messagesOf(p.uid, mark), "device or resource busy"),
 			"the kubelet logged %q, %d tasks", n.messagesOf(p.uid, mark), len(n.tasks()))
 	})
-	d.waitRecord(t, 60*time.Second, p.uid, "it is mounted, and how to end that", func(r policy.Record) bool {
-		return keptFor(policy.ReasonMounted)(r) && strings.Contains(policy.WhyWords(r.Why), "orphan-reaper unmount "+p.uid)
-	})
-	t.Log(d.command(t, "unmount", "--dry-run", p.uid))
+	if status := d.awaitReason(t, p.uid, "mounted"); !status.Operator {
+		t.Errorf("no operator is asked: %+v", status)
+	}
+	if out, _, code := d.try("doctor"); code != 3 || !strings.Contains(out, "orphan-reaper unmount "+p.uid) {
+		t.Errorf("doctor: %d\n%s", code, out)
+	}
+	out, _, _ := d.try("unmount", "--dry-run", p.uid)
+	t.Log(out)
 	eventually(t, 3*time.Minute, func() string { // the kubelet may just have started, or its garbage collection is pending
-		out, code := d.try("unmount", "--yes", p.uid)
-		return missing(code == 0 && strings.Contains(out, "unmounted"), "unmount ended with %d\n%s", code, out)
+		out, stderr, code := d.try("unmount", "--yes", p.uid)
+		return missing(code == 0, "unmount ended with %d\n%s%s", code, out, stderr)
 	})
+	d.look()
 	eventually(t, 2*time.Minute, func() string {
 		return missing(!exists(filepath.Join(n.pods, p.uid)), "%s still exists: %s", p.uid, n.messagesOf(p.uid, mark))
 	})
 	checkCanaries(t, part)
 	quiet := n.kubelet.size()
 	throughout(t, 10*time.Second, func() string { return n.messagesOf(p.uid, quiet) })
-	if out, code := d.try("unmount", "--yes", p.uid); code != 0 || !strings.Contains(out, "unmounted already") {
-		t.Errorf("second run: %d\n%s", code, out)
-	}
-}
-
-// try is command for one that may fail. It returns its output and exit code.
-func (d *daemon) try(args ...string) (string, int) {
-	out, err := exec.Command(d.binary(), append(args, d.flags...)...).CombinedOutput()
-	if e, ok := errors.AsType[*exec.ExitError](err); ok {
-		return string(out), e.ExitCode()
-	} else if err != nil {
-		return err.Error(), -1
-	}
-	return string(out), 0
+	d.calm(t)
 }
 
 // lost is containerd#13784: the runtime has lost a pod whose processes still run. The kubelet reports it as an orphan
@@ -84,6 +73,7 @@ func lost(t *testing.T, n *node) {
 	}
 	n.run(t, p)
 	eventually(t, 60*time.Second, func() string { return n.beating(p) })
+	t.Cleanup(func() { n.kubelet.signal(contSignal) })
 	n.kubelet.signal(stopSignal) // a running kubelet would end the processes in the cgroup
 	ids := n.forgetContainers(t, p.uid)
 	t.Cleanup(func() { n.killProcesses(ids) })
@@ -91,17 +81,15 @@ func lost(t *testing.T, n *node) {
 		t.Fatal(err)
 	}
 	d := n.reap(t)
-	eventually(t, 60*time.Second, func() string {
+	d.await(t, 60*time.Second, "its cgroup shows that it lives", func(s status) bool {
 		n.forge(t, p.uid)
-		time.Sleep(time.Second)
-		return missing(len(d.of(p.uid)) > 0, "no record about it")
+		p := s.pod(p.uid)
+		return p.has("cgroup") && p.Verdict == "alive"
 	})
-	d.waitRecord(t, 60*time.Second, p.uid, "its cgroup shows that it lives", keptFor(policy.ReasonCgroup))
 	throughout(t, hold+10*time.Second, func() string {
-		for _, r := range d.of(p.uid) {
-			if r.Kind != policy.KindKept || keptFor(policy.ReasonSandbox)(r) || keptFor(policy.ReasonContainer)(r) {
-				return string(r.Kind) + ": " + policy.WhyWords(r.Why)
-			}
+		n.forge(t, p.uid)
+		if s := d.scan(t); s.pod(p.uid).Verdict != "alive" || s.pod(p.uid).Words == "" {
+			return fmt.Sprintf("%+v", s.pod(p.uid))
 		}
 		return n.beating(p)
 	})

@@ -36,18 +36,33 @@ const (
 func TestCNIStream(t *testing.T) {
 	t.Parallel()
 	s := newStream(t)
-	// A daemon without pending files would look again in an hour.
 	if err := s.plant(0); err != nil {
 		t.Fatal(err)
 	}
-	d := s.node.reap(t, "--hold", streamHold.String(), "--confirm", streamHold.String(), "--cgroup-root", filepath.Join(s.node.dir, "cgroup"),
-		"--cni-cache-dir", filepath.Dir(s.cache), "--cni-conf-dir", filepath.Join(s.node.dir, "net.d"), "--cni-older-than", "1s")
+	d := s.node.daemon(t, "--cni-dir", filepath.Dir(s.cache), "--cni-conf-dir", filepath.Join(s.node.dir, "net.d"), "--cni-older-than", streamHold.String())
 	stop := make(chan struct{})
+	sweeps := 0
+	var sweeping sync.WaitGroup
+	sweeping.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			if out, stderr, code := d.try("sweep", "--no-wait"); code != 0 && code != 3 {
+				s.fail(fmt.Errorf("sweep: %d %s%s", code, out, stderr))
+				return
+			}
+			sweeps++
+		}
+	})
+	planted := make(chan struct{})
 	var planting sync.WaitGroup
 	planting.Go(func() {
 		for i := 1; ; i++ {
 			select {
-			case <-stop:
+			case <-planted:
 				return
 			case <-time.After(150 * time.Millisecond):
 				s.fail(s.plant(i))
@@ -55,7 +70,7 @@ func TestCNIStream(t *testing.T) {
 		}
 	})
 	s.live()
-	close(stop)
+	close(planted)
 	planting.Wait()
 	if err := errors.Join(s.errs...); err != nil {
 		t.Fatal(err)
@@ -65,14 +80,13 @@ func TestCNIStream(t *testing.T) {
 		left := s.leftOfDead()
 		return missing(len(left) == 0, "left of the dead: %v", left)
 	})
-	batches := d.oneRecordEach(t)
-	t.Logf("%d ADD, %d DEL; %d batches removed %d files of the dead, %d of them during the stream; the plugin found no free address %d times",
-		s.adds.Load(), s.dels.Load(), batches, len(s.dead), during, s.full.Load())
+	close(stop)
+	sweeping.Wait()
+	t.Logf("%d ADD, %d DEL; %d sweeps removed %d files of the dead, %d of them during the stream; the plugin found no free address %d times",
+		s.adds.Load(), s.dels.Load(), sweeps, len(s.dead), during, s.full.Load())
 	if s.adds.Load()+s.dels.Load() < 10_000 || during < len(s.dead)/3 {
 		t.Error("the run proves too little")
 	}
-	d.promtool(t)
-	d.end(t)
 	s.checkArchives(t, d)
 	for _, pattern := range []string{s.ipam.dataDir + "/*/*[.:]*", s.cache + "/*"} {
 		left, err := filepath.Glob(pattern)
@@ -102,9 +116,8 @@ func newStream(t *testing.T) *stream {
 	dir := mkdir(t, filepath.Join(machine.dir, "stream"))
 	n := &node{host: machine, dir: dir, root: mkdir(t, filepath.Join(dir, "root")), endpoint: filepath.Join(dir, "cri.sock")}
 	s := &stream{node: n, cache: mkdir(t, filepath.Join(dir, "cni", "results")), deadIDs: map[string]bool{}}
-	s.ipam = ipamStore{network: tag + "s", dataDir: filepath.Join(dir, "ipam"), ranges: `[[{"subnet": "10.213.79.0/24"}], [{"subnet": "fd00:213:79::/120"}]]`}
+	s.ipam = ipamStore{network: tag + "s", dataDir: filepath.Join(dir, "cni", "networks"), ranges: `[[{"subnet": "10.213.79.0/24"}], [{"subnet": "fd00:213:79::/120"}]]`}
 	write(t, filepath.Join(mkdir(t, filepath.Join(dir, "net.d")), "10-stream.conf"), s.ipam.conf())
-	mkdir(t, filepath.Join(dir, "cgroup", "kubepods"))
 	mkdir(t, filepath.Join(n.root, "pods"))
 	kubelet := filepath.Join(dir, "kubelet")
 	if err := os.Symlink(filepath.Join(machine.dir, "pause"), kubelet); err != nil {
@@ -219,19 +232,18 @@ func (s *stream) leftOfDead() []string {
 // checkArchives checks that all removed files are archived once, and no file of a living sandbox.
 func (s *stream) checkArchives(t *testing.T, d *daemon) {
 	t.Helper()
-	archives, err := filepath.Glob(d.archive("*"))
-	if err != nil {
-		t.Fatal(err)
-	}
 	taken := map[string]int{}
-	for _, archive := range archives {
-		for _, f := range archived(t, archive) {
-			id, _, address := strings.Cut(f.text, "\r\n")
+	for _, archive := range below(t, d.state) {
+		if !strings.HasSuffix(archive, ".tar.gz") {
+			continue
+		}
+		for path, text := range archived(t, archive) {
+			id, _, address := strings.Cut(text, "\r\n")
 			if !address {
-				id = containerID.FindString(f.path)
+				id = containerID.FindString(path)
 			}
 			if !s.deadIDs[id] {
-				t.Errorf("%s contains %s of the living sandbox %s", archive, f.path, id)
+				t.Errorf("%s contains %s of the living sandbox %s", archive, path, id)
 			}
 			taken[id]++
 		}

@@ -25,7 +25,7 @@ const crio = "crio"
 // besideCRIO are the scenarios that need nothing of containerd's own. CRI-O remains ready without its network's
 // configuration.
 var besideCRIO = map[string]bool{
-	"returning": true, "restarts": true, "racing": true, "backlog": true, "runtime": true, "alive": true,
+	"returning": true, "restarts": true, "backlog": true, "hidden": true, "runtime": true, "alive": true,
 }
 
 // startCRIO starts a CRI-O whose files and namespaces are all in its own directory. Debian's crun is too old for its

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"crypto/tls"
 	"fmt"
 	"io"
 	"net"
@@ -17,7 +18,7 @@ import (
 func (n *node) configure(t *testing.T) {
 	t.Helper()
 	port, readOnly, minor := freePort(t), freePort(t), n.minor(t)
-	n.readOnly = readOnly
+	n.port, n.readOnly = port, readOnly
 	config := filepath.Join(n.dir, "kubelet.yaml")
 	text := fmt.Sprintf(`apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
@@ -121,6 +122,24 @@ func (n *node) get(path string) string {
 		return err.Error()
 	}
 	return string(b)
+}
+
+// verbosity switches the running kubelet's -v, as `kubectl replace --raw .../debug/flags/v` does.
+func (n *node) verbosity(t *testing.T, level string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPut, "https://127.0.0.1:"+n.port+"/debug/flags/v", strings.NewReader(level))
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} // its own certificate
+	resp, err := client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	if b, err := io.ReadAll(resp.Body); err != nil || resp.StatusCode != http.StatusOK {
+		t.Fatalf("PUT %s: %s %s %v", level, resp.Status, b, err)
+	}
 }
 
 // metric returns the value of one of the kubelet's gauges.

@@ -67,8 +67,8 @@ const (
 	heldAged    deed = "moved to quarantine: ephemeral data waits for retention"
 	heldFailed  deed = "moved to quarantine: the kernel refuses the removal"
 	keptMounted deed = "kept: mounted"
-	keptName    deed = "kept: invalid-uid"
-	keptFile    deed = "kept: not-a-directory"
+	keptName    deed = "kept: not-a-uid"
+	keptFile    deed = "kept: directory"
 )
 
 // orphan is one leftover while it is made.

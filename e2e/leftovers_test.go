@@ -13,15 +13,7 @@ import (
 	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/e2e/kit"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
-
-// row is the result of one kubelet and orphan-reaper with one kind of leftover.
-type row struct {
-	before string // the kubelet's messages before the removal
-	did    deed
-	after  string
-}
 
 // housekept is the time in which the kubelet must report everything: its housekeeping runs every 2 s.
 const housekept = 7 * time.Second
@@ -42,22 +34,19 @@ func leftovers(t *testing.T, n *node) {
 			checkCanaries(t, all[k.name].canary)
 		}
 	})
-	rows := map[string]row{}
 	found, mark := n.messages(t, false)
-	for name, text := range found {
-		rows[name] = row{before: text}
+	for _, name := range slices.Sorted(maps.Keys(found)) {
+		t.Logf("%s: %s", name, found[name])
 	}
 
 	waiting := n.waitingPod(t)
 	n.forge(t, waiting.uid)
 	d := n.reap(t)
 	eventually(t, hold+4*confirm, func() string { return wrongDeeds(kinds, d.deeds(t)) })
-	found, mark = n.messages(t, true)
-	for name, did := range d.deeds(t) {
-		rows[name] = row{before: rows[name].before, did: did, after: found[name]}
+	_, mark = n.messages(t, true)
+	if s := d.scan(t); s.pod(waiting.uid).Verdict != "alive" {
+		t.Errorf("the pod that waits: %+v", s.pod(waiting.uid))
 	}
-	compared.add(n.version, rows)
-	d.waitRecord(t, time.Second, waiting.uid, "kept for its cgroup", keptFor(policy.ReasonCgroup))
 
 	// Obstacles that only the operator may remove are removed here; then the rest is reaped.
 	for _, k := range kinds {
@@ -65,6 +54,7 @@ func leftovers(t *testing.T, n *node) {
 			k.undo(all[k.name])
 		}
 	}
+	d.look()
 	eventually(t, hold+4*confirm, func() string {
 		for _, k := range kinds {
 			if exists(filepath.Join(n.pods, n.uid(k.uid))) {
@@ -166,59 +156,58 @@ func (n *node) forge(t *testing.T, uid string) {
 // deeds returns what orphan-reaper did with each kind, by the table's names.
 func (d *daemon) deeds(t *testing.T) map[string]deed {
 	t.Helper()
-	report := d.scan(t)
+	s := d.scan(t)
 	all := map[string]deed{}
 	for _, k := range kinds {
-		all[k.name] = d.deed(report, d.node.uid(k.uid))
+		all[k.name] = d.deed(s, d.node.uid(k.uid))
 	}
 	return all
 }
 
-func (d *daemon) deed(r report, uid string) deed {
-	for _, p := range r.Pods {
-		if (p.UID == uid || p.Directory == strconv.Quote(uid)) && !p.Parked {
-			reasons := slices.DeleteFunc(p.Reasons, func(r string) bool { return r == "young" || r == "hold" })
-			return deed("kept: " + strings.Join(reasons, ", "))
+func (d *daemon) deed(s status, uid string) deed {
+	if p := s.pod(uid); p.Verdict != "" {
+		var reasons []string
+		for _, r := range p.Reasons {
+			// A kubelet at its default verbosity is silent about some that are kept.
+			if r.Reason != "not-reported" && r.Reason != "hold" {
+				reasons = append(reasons, r.Reason)
+			}
 		}
+		return deed("kept: " + strings.Join(reasons, ", "))
 	}
-	for _, e := range r.Quarantine {
-		if e.UID != uid {
-			continue
-		}
-		tried := slices.ContainsFunc(d.of(uid), func(r policy.Record) bool {
-			return r.Kind == policy.KindFailed && slices.ContainsFunc(r.Why, func(w policy.Why) bool { return w.Reason == policy.ReasonRemoval })
-		})
-		switch {
-		case tried:
-			return heldFailed
-		case e.Phase != string(policy.PhaseConfirmed):
-			return deed("quarantine: " + e.Phase)
-		}
-		classes := map[string]bool{}
-		for _, l := range e.Residue {
-			classes[l.Class] = true
-		}
-		switch {
-		case classes["data"]:
-			return heldData
-		case classes["ephemeral"]:
-			return heldAged
-		}
-		return deed("quarantine: " + strings.Join(slices.Sorted(maps.Keys(classes)), ", "))
+	e := s.entry(uid)
+	classes := map[string]bool{}
+	for _, l := range e.Left {
+		classes[l.Class] = true
 	}
-	for _, rec := range d.of(uid) {
-		if rec.Kind == policy.KindRemoved {
-			return removed
-		}
+	switch {
+	case e.Entry == "" && d.recorded("removed", uid):
+		return removed
+	case e.Entry == "":
+		return nothing
+	case e.Error != "":
+		return heldFailed
+	case e.Phase != "retained":
+		return deed("quarantine: " + e.Phase)
+	case classes["data"]:
+		return heldData
+	case classes["ephemeral"]:
+		return heldAged
 	}
-	return nothing
+	return deed("quarantine: " + strings.Join(slices.Sorted(maps.Keys(classes)), ", "))
+}
+
+// recorded reports whether the daemon has written a record of that event of the pod.
+func (d *daemon) recorded(event, uid string) bool {
+	return slices.ContainsFunc(d.since(0), func(line string) bool {
+		return strings.Contains(line, "event="+event+" ") && strings.Contains(line, uid)
+	})
 }
 
 func wrongDeeds(kinds []leftover, all map[string]deed) string {
 	var list []string
 	for _, k := range kinds {
-		// A kubelet that reports the pod's volumes at V(3) is one reason more.
-		if did := deed(strings.Replace(string(all[k.name]), "not-reported, ", "", 1)); did != k.did {
+		if all[k.name] != k.did {
 			list = append(list, fmt.Sprintf("%s (%s): %q, not %q", k.name, k.uid, all[k.name], k.did))
 		}
 	}

@@ -40,6 +40,7 @@ type node struct {
 	served   atomic.Value // the content at its staticPodURL
 	url      string
 	started  int64  // start of the running kubelet in its log
+	port     string // its port
 	readOnly string // its read-only port
 }
 
@@ -92,8 +93,8 @@ func (n *node) network(t *testing.T) {
 	write(t, filepath.Join(mkdir(t, filepath.Join(n.dir, "cni")), "10-e2e.conflist"), fmt.Sprintf(`{
   "cniVersion": "0.4.0", "name": "%[1]s",
   "plugins": [{"type": "bridge", "bridge": "%[1]s", "ipam":
-    {"type": "host-local", "dataDir": "%[2]s/ipam", "ranges": %[3]s}}]
-}`, n.tag, n.dir, n.ranges()))
+    {"type": "host-local", "ranges": %[2]s}}]
+}`, n.tag, n.ranges()))
 }
 
 // ranges returns the IPAM plugin's address ranges: each pod has an address of both.

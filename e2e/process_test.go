@@ -97,3 +97,10 @@ func write(t *testing.T, path, text string) {
 		t.Fatal(err)
 	}
 }
+
+func rename(t *testing.T, from, to string) {
+	t.Helper()
+	if err := os.Rename(from, to); err != nil {
+		t.Fatal(err)
+	}
+}

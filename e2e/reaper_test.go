@@ -6,167 +6,213 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"golang.org/x/sys/unix"
 )
 
-// daemon is the real binary, following the node's real log.
+// daemon is the real binary beside a node's kubelet and runtime. What it decides is read by commands of the same binary.
 type daemon struct {
 	*process
 	node    *node
-	flags   []string
+	flags   []string // of every command
 	metrics string
 	state   string
-	from    int64 // start of the records that count, in its output
 }
 
-// forget discards the records up to now.
-func (d *daemon) forget() { d.from = d.size() }
+// status is the part of scan -o json that the suite reads.
+type status struct {
+	Pods       []podStatus
+	Quarantine []entry
+	Breaker    *json.RawMessage
+	Hidden     int
+	Operator   bool
+	Problems   []string
+	CNI        cniStatus
+}
 
-// reap starts the daemon with a state of its own. It must end with success when the scenario ends.
+type podStatus struct {
+	UID, Verdict, Words string
+	Operator            bool
+	Reasons             []reason
+}
+
+type reason struct{ Reason, Detail string }
+
+// entry is a directory in quarantine.
+type entry struct {
+	Entry, UID, Phase, Error string
+	Left                     []struct{ Path, Class string }
+	MovedAt                  struct{ Wall time.Time } `json:"moved_at"`
+	Reasons                  []reason
+}
+
+type cniStatus struct {
+	Files, Stale, Waiting, Unknown, Removed int
+	Archive                                 string
+	Networks                                []struct {
+		Name        string
+		Used, Stale int
+	}
+	Kept []struct{ Path, Reason string }
+}
+
+// reap starts the daemon with a state of its own and the short times of this suite. It must end with success when the
+// scenario ends.
 func (n *node) reap(t *testing.T, flags ...string) *daemon {
 	t.Helper()
-	return n.start(t, n.flags, flags...)
+	return n.start(t, append([]string{"--hold", hold.String(), "--confirm", confirm.String()}, flags...)...)
 }
 
-// start starts the daemon with the flags for a state, then the given ones.
-func (n *node) start(t *testing.T, of func(state string) []string, flags ...string) *daemon {
+// start starts the daemon with all defaults but the places of this node.
+func (n *node) start(t *testing.T, flags ...string) *daemon {
+	t.Helper()
+	d := n.daemon(t, flags...)
+	d.run(t, nil)
+	return d
+}
+
+// daemon returns a daemon that does not run.
+func (n *node) daemon(t *testing.T, flags ...string) *daemon {
 	t.Helper()
 	name := strings.ReplaceAll(t.Name(), "/", "-")
-	metrics, state := filepath.Join(n.dir, name+".prom"), filepath.Join(n.dir, name+".state")
-	d := &daemon{node: n, metrics: metrics, state: state}
-	d.flags = append(append(of(state), "--metrics-file", metrics), flags...) // the last value of a flag counts
-	d.process = launch(t, "orphan-reaper", filepath.Join(n.dir, name+".log"), append([]string{d.binary(), "run"}, d.flags...)...)
+	d := &daemon{node: n, metrics: filepath.Join(n.dir, name+".prom"), state: filepath.Join(n.dir, name+".state")}
+	d.flags = append(append(n.places(d.state), "--mode", "enforce", "--metrics-file", d.metrics), flags...) // the last value counts
+	return d
+}
+
+// run starts the daemon, below the command within, if there is one.
+func (d *daemon) run(t *testing.T, within []string) {
+	t.Helper()
+	log := strings.TrimSuffix(d.metrics, ".prom") + ".log"
+	d.process = launch(t, "orphan-reaper", log, slices.Concat(within, []string{d.binary(), "run"}, d.flags)...)
 	t.Cleanup(func() {
 		d.end(t)
 		if code := d.Cmd.ProcessState.ExitCode(); code != 0 {
 			t.Errorf("the daemon ended with %d", code)
 		}
 		if t.Failed() {
-			t.Logf("orphan-reaper's records:\n%s", d.story())
+			t.Logf("orphan-reaper's log:\n%s", d.Tail(60))
 		}
 	})
-	return d
+}
+
+// places returns the flags that differ from the defaults only in a path. The kubelet's log is found by the kubelet's
+// file descriptors.
+func (n *node) places(state string) []string {
+	return []string{
+		"--config", "/dev/null", "--root-dir", n.root, "--state-dir", state, "--runtime-endpoints", "unix://" + n.endpoint,
+		"--cni-dir", mkdirAll(filepath.Join(n.dir, "no-cni")), "--cni-conf-dir", filepath.Join(n.dir, "cni"),
+	}
+}
+
+func mkdirAll(path string) string {
+	_ = os.MkdirAll(path, 0o755) // the program reports it
+	return path
 }
 
 func (d *daemon) binary() string { return filepath.Join(d.node.host.dir, "orphan-reaper") }
 
-// command runs another command of the binary with those of the daemon's flags that it has. Exit code 3 is no failure:
-// something is kept.
-func (d *daemon) command(t *testing.T, args ...string) string {
+// try runs another command of the binary with the daemon's flags, as far as it has them. It returns stdout, stderr and
+// the exit code.
+func (d *daemon) try(args ...string) (out, stderr string, code int) {
+	cmd := exec.Command(d.binary(), append(args, d.flags...)...)
+	b, err := cmd.Output()
+	if e, ok := errors.AsType[*exec.ExitError](err); ok {
+		return string(b), string(e.Stderr), e.ExitCode()
+	} else if err != nil {
+		return "", err.Error(), -1
+	}
+	return string(b), "", 0
+}
+
+// decode runs a command with -o json. Exit code 3 is no failure: an operator is needed.
+func (d *daemon) decode(t *testing.T, to any, args ...string) {
 	t.Helper()
-	out, err := exec.Command(d.binary(), append(args, d.flags...)...).Output()
-	if e, ok := errors.AsType[*exec.ExitError](err); ok && e.ExitCode() != 3 {
-		t.Fatalf("orphan-reaper %s: %v\n%s", strings.Join(args, " "), err, e.Stderr)
-	} else if err != nil && !ok {
-		t.Fatal(err)
+	out, stderr, code := d.try(append(args, "-o", "json")...)
+	if code != 0 && code != 3 {
+		t.Fatalf("orphan-reaper %s: %d\n%s", strings.Join(args, " "), code, stderr)
 	}
-	return string(out)
-}
-
-// report is the part of scan -o json that the suite reads.
-type report struct {
-	Pods []struct {
-		UID       string
-		Directory string
-		Verdict   string
-		Reasons   []string
-		Parked    bool
+	if err := json.Unmarshal([]byte(out), to); err != nil {
+		t.Fatalf("orphan-reaper %s: %v\n%s", strings.Join(args, " "), err, out)
 	}
-	Quarantine []entry
-	Errors     []string
 }
 
-type entry struct {
-	UID     string
-	Phase   string
-	Residue []struct{ Path, Class string }
-}
-
-func (d *daemon) scan(t *testing.T) report {
+func (d *daemon) scan(t *testing.T) (s status) {
 	t.Helper()
-	var r report
-	if err := json.Unmarshal([]byte(d.command(t, "scan", "-o", "json")), &r); err != nil {
-		t.Fatal(err)
+	d.decode(t, &s, "scan")
+	return s
+}
+
+// pod returns the pod's status; the zero value if it has no directory.
+func (s *status) pod(uid string) podStatus {
+	i := slices.IndexFunc(s.Pods, func(p podStatus) bool {
+		return p.UID == uid || p.UID == "" && slices.ContainsFunc(p.Reasons, func(r reason) bool { return strings.Contains(r.Detail, strconv.Quote(uid)) })
+	})
+	if i < 0 {
+		return podStatus{}
 	}
-	return r
+	return s.Pods[i]
 }
 
-// criHead is the prefix of each line in a container's log.
-var criHead = regexp.MustCompile(`^\S+ (stdout|stderr) [FP] `)
-
-// records returns the daemon's records since forget, in order.
-func (d *daemon) records() []policy.Record { return recordsOf(d.since(d.from)) }
-
-func recordsOf(lines []string) []policy.Record {
-	var all []policy.Record
-	for _, line := range lines {
-		line = criHead.ReplaceAllString(line, "")
-		var r policy.Record
-		if json.Unmarshal([]byte(line), &r) == nil && r.Kind != "" {
-			all = append(all, r)
-		}
+// entry returns the pod's entry in quarantine; the zero value if there is none.
+func (s *status) entry(uid string) entry {
+	i := slices.IndexFunc(s.Quarantine, func(e entry) bool { return e.UID == uid })
+	if i < 0 {
+		return entry{}
 	}
-	return all
+	return s.Quarantine[i]
 }
 
-// story returns the text of the last records, for a failure message.
-func (d *daemon) story() string {
-	var lines []string
-	for _, line := range d.since(0) {
-		line = criHead.ReplaceAllString(line, "")
-		var r struct{ Time, Msg, Error, Text string }
-		if json.Unmarshal([]byte(line), &r) != nil {
-			lines = append(lines, line)
-			continue
-		}
-		lines = append(lines, r.Time+" "+r.Msg+r.Error+r.Text)
-	}
-	return strings.Join(lines[max(0, len(lines)-40):], "\n")
+// has reports whether the pod is kept or waits for that reason.
+func (p *podStatus) has(name string) bool {
+	return slices.ContainsFunc(p.Reasons, func(r reason) bool { return r.Reason == name })
 }
 
-// of returns the records of one pod.
-func (d *daemon) of(uid string) []policy.Record {
-	return slices.DeleteFunc(d.records(), func(r policy.Record) bool { return string(r.UID) != uid })
-}
-
-// waitRecord waits for a record of the pod that satisfies is, and returns it.
-func (d *daemon) waitRecord(t *testing.T, limit time.Duration, uid, what string, is func(policy.Record) bool) policy.Record {
+// await waits until a scan shows what is asked for.
+func (d *daemon) await(t *testing.T, limit time.Duration, what string, is func(s status) bool) (s status) {
 	t.Helper()
-	var found policy.Record
 	eventually(t, limit, func() string {
-		if !d.Running() {
+		if d.process != nil && !d.Running() {
 			return "the daemon has ended"
 		}
-		for _, r := range d.of(uid) {
-			if is(r) {
-				found = r
-				return ""
-			}
-		}
-		return "no record of " + uid + ": " + what
+		s = d.scan(t)
+		return missing(is(s), "%s: %+v %+v", what, s.Pods, s.Quarantine)
 	})
-	return found
+	return s
 }
 
-func kind(k policy.Kind) func(policy.Record) bool {
-	return func(r policy.Record) bool { return r.Kind == k }
+// awaitReason waits until the pod is kept or waits for the reason.
+func (d *daemon) awaitReason(t *testing.T, uid, name string) podStatus {
+	t.Helper()
+	s := d.await(t, 60*time.Second, uid+" has the reason "+name, func(s status) bool {
+		p := s.pod(uid)
+		return p.has(name)
+	})
+	return s.pod(uid)
 }
 
-// keptFor returns a function that reports whether a record keeps the pod, or makes it wait, for the reason.
-func keptFor(reason policy.Reason) func(policy.Record) bool {
-	return func(r policy.Record) bool {
-		return r.Kind == policy.KindKept && slices.ContainsFunc(r.Why, func(w policy.Why) bool { return w.Reason == reason })
-	}
+// awaitMoved waits until the pod is in quarantine, and awaitCleaned until it is confirmed dead, or nothing is left of it.
+func (d *daemon) awaitMoved(t *testing.T, uid string) entry {
+	t.Helper()
+	s := d.await(t, hold+60*time.Second, uid+" is in quarantine", func(s status) bool { return s.entry(uid).Entry != "" })
+	return s.entry(uid)
 }
 
-// waitMetric waits for a line in the daemon's metrics file.
-func (d *daemon) waitMetric(t *testing.T, line string) {
+func (d *daemon) awaitCleaned(t *testing.T, uid string) {
+	t.Helper()
+	d.await(t, hold+confirm+60*time.Second, uid+" is cleaned", func(s status) bool {
+		e := s.entry(uid)
+		return s.pod(uid).Verdict == "" && (e.Entry == "" || e.Phase == "retained")
+	})
+}
+
+// awaitMetric waits for a line in the daemon's metrics file.
+func (d *daemon) awaitMetric(t *testing.T, line string) {
 	t.Helper()
 	eventually(t, 60*time.Second, func() string {
 		b, err := os.ReadFile(d.metrics)
@@ -174,21 +220,13 @@ func (d *daemon) waitMetric(t *testing.T, line string) {
 	})
 }
 
-// nodeNamespaces is auto, as on any node, unless the suite itself runs in another mount namespace than PID 1, as in a
-// chroot made by unshare: then that namespace counts as the node's.
-func nodeNamespaces() string {
-	if first("/proc/self/mountinfo") == first("/proc/1/mountinfo") {
-		return "auto"
-	}
-	return "self"
-}
+// look has the daemon scan now, as `systemctl reload` does: it looks at a pod that is kept every five minutes.
+func (d *daemon) look() { d.signal(unix.SIGHUP) }
 
-// first returns the ID of the first mount of a mountinfo(5), which is unique to each namespace.
-func first(path string) string {
-	b, err := os.ReadFile(path)
-	if err != nil {
-		return err.Error()
+// calm fails if the circuit breaker is open.
+func (d *daemon) calm(t *testing.T) {
+	t.Helper()
+	if s := d.scan(t); s.Breaker != nil {
+		t.Errorf("the circuit breaker is open: %s", *s.Breaker)
 	}
-	id, _, _ := strings.Cut(string(b), " ")
-	return id
 }

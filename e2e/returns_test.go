@@ -12,15 +12,13 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
 // Settings of TestReturns, in which static pods end and start again under the same UIDs.
 const (
 	returningPods   = 38
 	returningStarts = 80 // RETURN_STARTS sets the long form: 600
-	returningParks  = 2  // minimum, unless five minutes are over
+	returningMoves  = 2  // minimum, unless five minutes are over
 	// startsWithin is the kubelet's time limit to run a pod on two busy cores.
 	startsWithin = 2 * time.Minute
 	// exchangesWithin is how long a living directory may be away: the time to notice it and to exchange it back.
@@ -40,7 +38,7 @@ func TestReturns(t *testing.T) {
 		t.Fatal("E2E_VERSIONS names no kubelet; make e2e does")
 	}
 	n := newNode(t, machine, versions[len(versions)-1], 8)
-	r := &returns{t: t, n: n, random: rand.New(rand.NewPCG(3, 4)), at: time.Now()}
+	r := &returns{t: t, n: n, random: rand.New(rand.NewPCG(3, 4)), at: time.Now(), moved: map[string]bool{}}
 	steady := n.livingPods(t)[0] // an empty list of the runtime proves nothing
 	n.run(t, steady)
 	eventually(t, 90*time.Second, func() string { return n.beating(steady) })
@@ -66,12 +64,9 @@ func TestReturns(t *testing.T) {
 			t.Fatalf("RETURN_STARTS: %v", err)
 		}
 	}
-	count := func(k policy.Kind) int {
-		return len(slices.DeleteFunc(slices.Clone(r.records), func(r policy.Record) bool { return r.Kind != k }))
-	}
-	// A run in which nothing is parked proves nothing.
+	// A run in which nothing is moved proves nothing.
 	more := func() bool {
-		return r.starts < want || count(policy.KindParked) < returningParks && time.Since(r.at) < 5*time.Minute
+		return r.starts < want || len(r.moved) < returningMoves && time.Since(r.at) < 5*time.Minute
 	}
 	for more() || slices.ContainsFunc(r.slots, func(s *slot) bool { return s.up }) {
 		for _, s := range r.slots {
@@ -80,12 +75,10 @@ func TestReturns(t *testing.T) {
 		r.read()
 		time.Sleep(100 * time.Millisecond)
 	}
-	parked, back := count(policy.KindParked), count(policy.KindPutBack)
-	t.Logf("%d starts under %d UIDs in %s, %d parked, %d put back, the slowest start after %s; "+
-		"%d living directories were away, %d pods did not start, %d breakers",
-		r.starts, returningPods, time.Since(r.at).Round(time.Second), parked, back, r.slowest.Round(time.Second), r.away, r.stuck, r.breakers)
-	if parked == 0 {
-		t.Error("no pod was parked, so the run proves nothing")
+	t.Logf("%d starts under %d UIDs in %s, %d moved, the slowest start after %s; %d living directories were away, %d pods did not start, %d breakers",
+		r.starts, returningPods, time.Since(r.at).Round(time.Second), len(r.moved), r.slowest.Round(time.Second), r.away, r.stuck, r.breakers)
+	if len(r.moved) == 0 {
+		t.Error("no pod was moved, so the run proves nothing")
 	}
 	if r.away+r.stuck+r.breakers > 0 {
 		t.Errorf("%d living directories were away, %d pods did not start, %d breakers opened", r.away, r.stuck, r.breakers)
@@ -100,7 +93,8 @@ type returns struct {
 	at     time.Time
 	slots  []*slot
 
-	records                       []policy.Record
+	moved                         map[string]bool // entries of the quarantine
+	scanned                       time.Time
 	starts, away, stuck, breakers int
 	slowest                       time.Duration
 }
@@ -185,41 +179,37 @@ func (r *returns) tornDown(s *slot) bool {
 	return slices.ContainsFunc(r.n.kubelet.since(s.logged), func(line string) bool { return strings.Contains(line, word) })
 }
 
-// read reads the daemon's new records. If only the hold keeps a pod, its manifest comes back at about the time of the
-// rename. It counts the breakers that have opened, and resumes the daemon.
+// read scans once a second. If only the hold keeps a pod, its manifest comes back at about the time of the rename. It
+// counts the breakers that have opened, and resumes the daemon.
 func (r *returns) read() {
-	lines := r.d.since(r.d.from)
-	for _, rec := range recordsOf(lines) {
-		r.records = append(r.records, rec)
-		for _, s := range r.slots {
-			if !s.up && string(rec.UID) == s.pod.uid && rec.Kind == policy.KindKept && !dying(rec) && time.Until(s.next) > returnsWithin {
-				s.next = time.Now().Add(time.Duration(r.random.Int64N(int64(returnsWithin))))
-			}
-		}
-		if rec.Kind == policy.KindBreaker {
-			r.breakers++
-			r.t.Logf("breaker open: %s", rec.Text)
-			must(r.t, r.d.binary(), "quarantine", "resume", "--state-dir", r.d.state)
+	if time.Since(r.scanned) < time.Second {
+		return
+	}
+	status := r.d.scan(r.t)
+	r.scanned = time.Now()
+	for _, e := range status.Quarantine {
+		r.moved[e.Entry] = true
+	}
+	for _, s := range r.slots {
+		if p := status.pod(s.pod.uid); !s.up && p.Verdict == "wait" && time.Until(s.next) > returnsWithin {
+			s.next = time.Now().Add(time.Duration(r.random.Int64N(int64(returnsWithin))))
 		}
 	}
-	for _, line := range lines {
-		r.d.from += int64(len(line)) + 1
+	if status.Breaker != nil {
+		r.breakers++
+		r.t.Logf("breaker open: %s", *status.Breaker)
+		if _, stderr, code := r.d.try("quarantine", "resume"); code != 0 {
+			r.t.Fatal(stderr)
+		}
 	}
-}
-
-// dying reports whether the runtime still has something of the pod: a kubelet removes it each minute.
-func dying(rec policy.Record) bool {
-	return slices.ContainsFunc(rec.Why, func(w policy.Why) bool {
-		return w.Reason == policy.ReasonSandbox || w.Reason == policy.ReasonContainer || w.Reason == policy.ReasonCgroup
-	})
 }
 
 // lines returns the daemon's and the kubelet's last messages about the pod.
 func (r *returns) lines(uid string) string {
 	var all []string
-	for _, rec := range r.records {
-		if string(rec.UID) == uid {
-			all = append(all, rec.At.Wall.Format(time.TimeOnly)+" "+rec.Text)
+	for _, line := range r.d.since(0) {
+		if strings.Contains(line, uid) {
+			all = append(all, line)
 		}
 	}
 	for _, line := range r.n.kubelet.since(r.n.started) {

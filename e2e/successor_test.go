@@ -6,17 +6,9 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
-
-// briefly is a confirm time for pods that are certainly dead.
-const briefly = 2 * time.Second
-
-func goes(r policy.Record) bool { return r.Kind == policy.KindStripped || r.Kind == policy.KindRemoved }
 
 // successor: a dead pod and a living one have the same CSI volume. It is staged as long as the living one runs, and
 // keeps the dead one only until its owner is found.
@@ -40,16 +32,18 @@ func successor(t *testing.T, n *node) {
 	volume := filepath.Join("volumes", "kubernetes.io~csi", "pv-1")
 	write(t, filepath.Join(mkdir(t, filepath.Join(made, volume)), "vol_data.json"), data)
 	write(t, filepath.Join(mkdir(t, filepath.Join(made, volume, "mount")), "in the way"), "")
+	age(made)
 	rename(t, made, filepath.Join(n.pods, uid))
-	d := n.reap(t, "--confirm", briefly.String())
-	d.waitRecord(t, 60*time.Second, uid, "what is staged keeps it", keptFor(policy.ReasonStaged))
+	d := n.reap(t)
+	d.awaitReason(t, uid, "staged")
 
 	own := filepath.Join(n.pods, next, volume)
 	t.Cleanup(func() { _ = os.RemoveAll(filepath.Join(n.pods, next, "volumes", "kubernetes.io~csi")) })
 	mount(filepath.Join(own, "mount"))
 	write(t, filepath.Join(own, "vol_data.json"), data)
-	d.waitRecord(t, hold+briefly+90*time.Second, uid, "it is removed", goes)
+	d.look()
+	d.awaitCleaned(t, uid)
 	if !exists(filepath.Join(own, "vol_data.json")) {
-		t.Errorf("the successor has lost its volume:\n%s", d.story())
+		t.Errorf("the successor has lost its volume:\n%s", d.Tail(20))
 	}
 }
