@@ -183,22 +183,7 @@ test-guest: e2e-runtime e2e-kubelets guest-tools packages ## Install the DEB in 
 	sh e2e/packages/trees.sh $(CLUSTER_RELEASE)
 	cd e2e/guest && GUEST_TREE=$(CURDIR)/.cache/packages/$(CLUSTER_RELEASE) GUEST_KUBELET=$(CURDIR)/.cache/e2e/$(CLUSTER_VERSION)/kubelet \
 		GUEST_DEB="$$(ls -t $(CURDIR)/dist/orphan-reaper_*_amd64.deb | head -n 1)" \
-		go test -count=1 -v -timeout 40m -skip '^TestChurn$$' $(TESTFLAGS) .
-
-# How many pods make churn makes; the short form in make e2e makes 60.
-CHURN_PODS ?= 3000
-
-.PHONY: churn
-churn: e2e-runtime e2e-kubelets ## Churn CHURN_PODS (3000) pods beside a real kubelet while all around them fails: an hour
-	cd e2e && E2E_VERSIONS='$(firstword $(E2E_VERSIONS))' CHURN_PODS='$(CHURN_PODS)' go test -v -count=1 -timeout 12h -run '^TestChurn$$' $(TESTFLAGS) .
-
-# The same lives on cgroup v2, however slow the machine: what is real there is in e2e/guest/churn_test.go.
-CHURN_MINUTES ?= 600
-.PHONY: churn-guest
-churn-guest: e2e-kubelets ## Churn 10,000 pods on cgroup v2 in a kernel that is a program, for CHURN_MINUTES (600) at the most
-	sh e2e/guest/prepare.sh
-	cd e2e/guest && GUEST_KUBELET=$(CURDIR)/.cache/e2e/$(CLUSTER_VERSION)/kubelet CHURN_PODS=10000 CHURN_MINUTES=$(CHURN_MINUTES) \
-		CHURN_ALIVE=20 CHURN_SECONDS=10 CHURN_SLOW=4 go test -count=1 -v -timeout 12h -run '^TestChurn$$' $(TESTFLAGS) .
+		go test -count=1 -v -timeout 40m $(TESTFLAGS) .
 
 # How often make returns starts a static pod; the short form in make e2e does so 80 times.
 RETURN_STARTS ?= 600

@@ -94,15 +94,8 @@ func chooseSnapshotter(dir string) error {
 	return os.Setenv(snapshotter, "overlayfs")
 }
 
-// built is the directory of the programs if there is no compiler, and standIn runs there instead of containerd: in
-// the guest of make churn-guest.
-var built, standIn = os.Getenv("E2E_BUILT"), os.Getenv("E2E_RUNTIME")
-
 // build copies the program of ORPHAN_REAPER_PROGRAM or builds it, and makes the image that the pods run.
 func build(dir string) error {
-	if built != "" {
-		return os.CopyFS(dir, os.DirFS(built))
-	}
 	programs := []struct{ in, name, pkg string }{{".", "pause", "./pause"}}
 	if program := os.Getenv("ORPHAN_REAPER_PROGRAM"); program == "" {
 		programs = append(programs, struct{ in, name, pkg string }{"..", "orphan-reaper", "./cmd/orphan-reaper"})

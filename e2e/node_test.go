@@ -151,10 +151,6 @@ func (n *node) startRuntime(t *testing.T, name string) *process {
 	if engine == crio {
 		return n.listens(t, n.startCRIO(t, name, config))
 	}
-	if standIn != "" {
-		return n.listens(t, launch(t, name, filepath.Join(n.dir, name+".log"), standIn, n.socket(name),
-			mkdir(t, filepath.Join(n.dir, name)), filepath.Join(n.dir, "cni")))
-	}
 	write(t, config, fmt.Sprintf(`version = 2
 root = "%[1]s/%[2]s/root"
 state = "%[1]s/%[2]s/state"
@@ -263,9 +259,6 @@ func (n *node) dropCgroups() {
 // importImage adds the image to CRI, and to containerd's namespace for containers outside CRI.
 func (n *node) importImage(t *testing.T) {
 	t.Helper()
-	if standIn != "" {
-		return
-	}
 	if engine == crio {
 		n.importIntoCRIO(t)
 		return

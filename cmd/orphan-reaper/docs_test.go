@@ -18,15 +18,13 @@ var (
 	commandEnd = regexp.MustCompile(`[|;]|&&| #`)
 )
 
-// docPages returns the pages for users. Until the switch all of them are in docs.
+// docPages returns the pages for users.
 func docPages(t *testing.T) (pages []string) {
 	t.Helper()
-	for _, pattern := range []string{"../../docs/*.md", "../../docs/*.md", "../../*.md"} {
+	for _, pattern := range []string{"../../docs/*.md", "../../*.md"} {
 		found, err := filepath.Glob(pattern)
 		must(t, err)
-		if pages = append(pages, found...); strings.Contains(pattern, "next") && len(found) > 0 {
-			break
-		}
+		pages = append(pages, found...)
 	}
 	return pages
 }

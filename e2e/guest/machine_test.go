@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -105,34 +104,6 @@ func (m *machine) boot(initramfs string, within time.Duration) string {
 
 // debianUserMode is Debian's user mode Linux.
 const debianUserMode = cache + "/guest/uml/usr/bin/linux.uml"
-
-// userMode boots a user mode Linux with a disk of that directory, whose /sbin/init powers it off, and returns its
-// output. It is a program, so code runs as fast as here; a system call of Debian's takes some 30 microseconds.
-func userMode(t *testing.T, kernel, root string, arguments ...string) string {
-	t.Helper()
-	disk := filepath.Join(t.TempDir(), "disk")
-	run(t, "truncate", "-s", "4G", disk)
-	run(t, "mke2fs", "-q", "-t", "ext4", "-O", "^has_journal", "-d", root, disk)
-	boot := exec.CommandContext(t.Context(), kernel, append(arguments,
-		"ubd0="+disk, "root=/dev/ubda", "rw", "mem=2G", "con=null", "con0=null,fd:1", "ssl=null", "quiet", "panic=-1")...)
-	boot.Env = append(os.Environ(), "TMPDIR=/dev/shm") // its memory is a file in TMPDIR
-	var console bytes.Buffer
-	boot.Stdout = io.MultiWriter(os.Stdout, &console) // a churn takes hours
-	if err := boot.Run(); err != nil {
-		t.Fatalf("%v\n%s", err, tail(console.Bytes()))
-	}
-	return strings.ReplaceAll(console.String(), "\r", "")
-}
-
-// userModules returns the directory of its modules.
-func userModules(t *testing.T) string {
-	t.Helper()
-	dirs, err := filepath.Glob(filepath.Join(cache, "guest", "uml", "usr", "lib", "uml", "modules", "*"))
-	if err != nil || len(dirs) != 1 {
-		t.Fatalf("no user mode Linux in .cache/guest: run make test-guest (%v)", err)
-	}
-	return dirs[0]
-}
 
 // keep saves the console of a failed guest for the developer.
 func (m *machine) keep(text []byte) {

@@ -7,7 +7,7 @@ failed() {
 	systemctl status --no-pager --lines=5 kubelet containerd orphan-reaper || true
 	journalctl --no-pager -u kubelet -u containerd --lines=60 || true
 	journalctl --no-pager -u orphan-reaper -t orphan-reaper --lines=60 || true
-	command -v orphan-reaper >/dev/null && orphan-reaper scan --all || true
+	command -v orphan-reaper >/dev/null && orphan-reaper scan || true
 	exit 1
 }
 # within SECONDS COMMAND...: repeats it until it succeeds.
@@ -120,7 +120,7 @@ END
 
 	if [ $driver = systemd ]; then
 		mkdir -p /etc/orphan-reaper
-		printf 'hold: 20s\nconfirm: 15s\n' >/etc/orphan-reaper/config.yaml
+		printf 'mode: enforce\nhold: 20s\nconfirm: 15s\n' >/etc/orphan-reaper/config.yaml
 		dpkg --force-confold --install /guest/orphan-reaper.deb >/dev/null
 		systemctl is-active orphan-reaper || systemctl start orphan-reaper
 		say "$driver: the DEB is installed, $(orphan-reaper version)"

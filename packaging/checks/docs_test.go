@@ -28,25 +28,8 @@ var (
 	target = regexp.MustCompile("(?m)(?:`|^|&& )make ((?:[a-z][a-z0-9-]*(?: |\\b))+)")
 )
 
-// renamed are the rooms whose final names the pages have. It goes with docs.
-var renamed = strings.NewReplacer(
-	"^docs/", "docs/", "^README.md", "docs/README.md", "^SECURITY.md", "docs/SECURITY.md",
-	"^CONTRIBUTING.md", "docs/CONTRIBUTING.md", "^CHANGELOG.md", "docs/CHANGELOG.md", "^cmd/orphan-reaper", "cmd/orphan-reaper",
-	"^reaper/audit", "reaper/audit", "^reaper/cni", "reaper/cni", "^reaper/fleet", "reaper/fleet",
-	"^reaper/tracing", "reaper/tracing", "^reaper/pass.go", "reaper/loop/pass.go", "^parsers/reason.go", "parsers/reason.go",
-	"^parsers/stream.go", "parsers/stream.go", "^packaging/chart", "packaging/chart", "^", "",
-)
-
-// leaving are the dependencies of what goes together with docs.
-var leaving = []string{"github.com/rogpeppe/go-internal", "go.yaml.in/yaml/v3", "k8s.io/apimachinery"}
-
 // place returns where the file of a page's path is.
-func place(name string) string {
-	if _, err := os.Stat("../../docs"); err == nil {
-		name = renamed.Replace("^" + name)
-	}
-	return path.Join("../..", name)
-}
+func place(name string) string { return path.Join("../..", name) }
 
 func page(t *testing.T, name string) string {
 	t.Helper()

@@ -40,5 +40,4 @@ join cluster
 
 step guest make test-guest
 step returns make returns RETURN_STARTS=80
-step churn make churn CHURN_PODS=200
 step bench make bench-short
