@@ -230,7 +230,7 @@ SEED ?=
 
 .PHONY: simulate
 simulate: ## Run the loop on SEEDS (20000) simulated nodes, from a SEED of its own: some minutes
-	go test -v -count=1 -timeout 24h -run '^TestSimulate$$' $(TESTFLAGS) ./reaper/loop \
+	go test -v -count=1 -timeout 24h -run '^TestSimulate$$' $(TESTFLAGS) ./reaper \
 		-seeds '$(SEEDS)' -seed '$(or $(SEED),$(shell date +%s))'
 
 .PHONY: fuzz
@@ -274,6 +274,7 @@ lint: $(LINT) ## Check the layers, the bans and the style
 	$(LINT) run ./... $(PROGRAMS)
 	go fix -diff ./... $(PROGRAMS)
 	go mod tidy -diff
+	env -u SOURCE_DATE_EPOCH go generate ./cmd/orphan-reaper && git diff --exit-code packaging docs/reference.md
 	go test -run '^TestLayers$$' ./packaging/checks
 	for module in $(MODULES); do (cd $$module && $(CURDIR)/$(LINT) run && go fix -diff ./... && go mod tidy -diff) || exit 1; done
 

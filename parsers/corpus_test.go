@@ -11,7 +11,7 @@ import (
 
 // TestCorpus reads every line of testdata/kubelet-lines.tsv; ORIGIN.md describes the columns.
 func TestCorpus(t *testing.T) {
-	data, err := os.ReadFile(filepath.Join("..", "..", "testdata", "kubelet-lines.tsv"))
+	data, err := os.ReadFile(filepath.Join("..", "testdata", "kubelet-lines.tsv"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +61,7 @@ func TestRecorded(t *testing.T) {
 	}{
 		{"kubelet-1.19.log", 175, 30, 4}, {"kubelet-1.30.log", 85, 22, 9}, {"kubelet-1.30.json.log", 4, 1, 0}, {"kubelet-1.30-restart.log", 0, 0, 0},
 	} {
-		data, err := os.ReadFile(filepath.Join("..", "..", "testdata", "recorded", test.file))
+		data, err := os.ReadFile(filepath.Join("..", "testdata", "recorded", test.file))
 		if err != nil {
 			t.Fatal(err)
 		}

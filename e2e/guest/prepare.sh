@@ -41,12 +41,3 @@ if [ ! -d "$kernel" ]; then
 	busybox depmod -b "$kernel.new" "$(ls "$kernel.new/lib/modules")"
 	mv "$kernel.new" "$kernel"
 fi
-
-# A kernel that is a program.
-uml=.cache/guest/uml
-if [ ! -d "$uml" ]; then
-	rm -rf "$uml.new"
-	mkdir -p "$uml.new"
-	unpack "$uml.new" user-mode-linux
-	mv "$uml.new" "$uml"
-fi
