@@ -79,7 +79,7 @@ func debConfined(t *testing.T, n *node) {
 func debCapable(t *testing.T, n *node) {
 	n.pod(t, debOwned)
 	n.sh(t, "cd /var/lib/kubelet/pods/"+debOwned+"/volumes; mkdir -p kubernetes.io~empty-dir/cache/a kubernetes.io~empty-dir/cache/b; "+
-		"cd kubernetes.io~empty-dir/cache; touch a/x b/x; chown -R 1000 a; chown -R 1001 b; chown 1000 b/x; chmod 0700 a; chmod 1755 b")
+		"cd kubernetes.io~empty-dir/cache; touch a/x b/x; chown -R 1000 a; chown -R 1001 b; chown 1000 b/x; chmod 0700 a; chmod 1755 b; cd ../..; find . -exec touch -d '1 hour ago' {} +")
 	n.goes(t, debOwned)
 }
 
