@@ -14,7 +14,7 @@
 # same, byte for byte (make repro). The version is that of packaging/version.sh; PACKAGE_VERSION sets another
 # one, to test upgrades.
 set -eu
-cd "$(dirname "$0")/../.."
+cd "$(dirname "$0")/.."
 if ! epoch=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}; then
 	echo "packages: git shows no commit here, for the reason above: mend that, or set SOURCE_DATE_EPOCH" >&2
 	exit 1

@@ -32,7 +32,7 @@ func TestARM64(t *testing.T) {
 	if got := command(append(other, "version")...); !strings.Contains(got, "linux/arm64") {
 		t.Errorf("version\n%s", got)
 	}
-	logs, err := filepath.Glob("../../../testdata/recorded/*.log")
+	logs, err := filepath.Glob("../../testdata/recorded/*.log")
 	if err != nil {
 		t.Fatal(err)
 	}

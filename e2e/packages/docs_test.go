@@ -9,7 +9,7 @@ import (
 const docOrphan = "2badf00d-0000-4000-8000-0000000000a1"
 
 // installDoc is the page whose commands are run.
-const installDoc = "../../../docs/install.md"
+const installDoc = "../../docs/install.md"
 
 // TestInstallDoc runs the commands of docs/install.md as they stand there.
 func TestInstallDoc(t *testing.T) {

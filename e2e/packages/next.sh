@@ -4,7 +4,7 @@
 #
 #   e2e/packages/next.sh TOOLS OUT
 set -eu
-cd "$(dirname "$0")/../../.."
+cd "$(dirname "$0")/../.."
 repo=$PWD
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

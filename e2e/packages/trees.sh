@@ -6,7 +6,7 @@
 #
 #   e2e/packages/trees.sh RELEASE...
 set -eu
-cd "$(dirname "$0")/../../.."
+cd "$(dirname "$0")/../.."
 
 mkdir -p .cache/packages
 for release in "$@"; do

@@ -10,7 +10,6 @@
 # quarter is measured twice more before it counts. A figure that nothing reports is a failure, too.
 set -eu
 cd "$(dirname "$0")/../.."
-unset ORPHAN_REAPER_PROGRAM # the figures are those of the test binary
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
@@ -35,12 +34,12 @@ check() {
 		fi
 	done
 	echo "$2 is slower by more than a quarter than it was, three times. Find out why. If it has to be so, say why in" >&2
-	echo "docs/benchmarks.md and write the new figure into packaging/checks/bench.tsv" >&2
+	echo "docs/measured.md and write the new figure into packaging/checks/bench.tsv" >&2
 	return 1
 }
 
 if [ "$1" = selftest ]; then
-	if check parsers Scan/reports ratio-to-grep 0.001 2>/dev/null || check parsers Scan/reports no-such-ratio 1 2>/dev/null; then
+	if check reaper/quarantine RemovePods ratio-to-rm 0.001 2>/dev/null || check reaper/quarantine RemovePods no-such-ratio 1 2>/dev/null; then
 		echo "a ratio that is worse, or missing, was not found" >&2
 		exit 1
 	fi

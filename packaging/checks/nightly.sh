@@ -18,7 +18,7 @@ step tools make e2e-kubelets e2e-cluster-tools lint-tools packaging-tools e2e-cr
 export ORPHAN_REAPER_PROGRAM=$PWD/bin/orphan-reaper
 goon=1
 
-begin e2e make e2e TESTFLAGS="-run 'Test(BesideKubelets|CNIStream|Page)'"
+begin e2e make e2e TESTFLAGS="-run 'Test(BesideKubelets|CNIStream)'"
 step container nice make test-container
 step long nice env ORPHAN_REAPER_LONG=1 GOFLAGS=-count=1 make test TESTFLAGS='-timeout 30m'
 step race nice env GOFLAGS=-count=1 make race TESTFLAGS='-timeout 30m'

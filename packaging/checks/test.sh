@@ -46,7 +46,7 @@ run() {
 
 packages=$(go list ./... ./testdata/node/...)
 if [ -n "$enter" ]; then
-	mounting=$(echo "$packages" | grep -E '/reaper/(probe|removal)(/|$)')
+	mounting=$(echo "$packages" | grep -E '/reaper/(fdpath|node|quarantine)$')
 	packages=$(echo "$packages" | grep -vxF "$mounting")
 	# shellcheck disable=SC2086 # one word a package
 	run -exec "$enter" "$@" $mounting

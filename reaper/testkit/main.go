@@ -97,7 +97,7 @@ func Alone() {
 // Long reports whether the long forms of tests run, as make nightly sets it.
 func Long() bool { return os.Getenv("ORPHAN_REAPER_LONG") == "1" }
 
-// Size returns long with ORPHAN_REAPER_LONG, as make bench sets it for docs/benchmarks.md, else short.
+// Size returns long with ORPHAN_REAPER_LONG, as make bench sets it for docs/measured.md, else short.
 func Size(long, short int) int {
 	if os.Getenv("ORPHAN_REAPER_LONG") != "" {
 		return long
