@@ -27,7 +27,7 @@ var (
 )
 
 const (
-	root  = "../../.."
+	root  = "../.."
 	chart = root + "/packaging/chart"
 	// place is the directory of the suite's files and its lock.
 	place = "/var/tmp/orphan-reaper-cluster"
