@@ -167,7 +167,7 @@ e2e-cluster-tools: chart-tools ## Build the cluster that make e2e-cluster starts
 
 # unshare(1): with it ends all that the suite has started; its network and its mounts go, too.
 .PHONY: e2e-cluster
-e2e-cluster: e2e-cluster-runtime e2e-cluster-tools program ## Install the chart in a real cluster of two nodes (root, on Debian; builds the cluster once)
+e2e-cluster: e2e-cluster-runtime e2e-cluster-tools program ## Install the chart in a real cluster of three nodes, half an hour (root, on Debian; builds the cluster once)
 	cd e2e/cluster && CLUSTER_BIN=$(CURDIR)/.cache/e2e/$(CLUSTER_VERSION) CLUSTER_TREE=$(CURDIR)/.cache/packages/$(CLUSTER_RELEASE) \
 		CLUSTER_HELM=$(CURDIR)/$(HELM) CLUSTER_PROGRAM=$(PROGRAM) \
 		go test -exec 'unshare --mount --net --propagation private --pid --fork --kill-child --mount-proc' \
