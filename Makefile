@@ -274,10 +274,8 @@ lint: $(LINT) ## Check the layers, the bans and the style
 	$(LINT) run ./... $(PROGRAMS)
 	go fix -diff ./... $(PROGRAMS)
 	go mod tidy -diff
-	env -u SOURCE_DATE_EPOCH go generate ./cmd/orphan-reaper && git diff --exit-code packaging docs/reference.md
+	$(MAKE) -s generate && git diff --exit-code packaging docs/reference.md
 	go test -run '^TestLayers$$' ./packaging/checks
-	$(MAKE) -s generate
-	git diff --exit-code -- packaging docs # what go generate writes is committed
 	for module in $(MODULES); do (cd $$module && $(CURDIR)/$(LINT) run && go fix -diff ./... && go mod tidy -diff) || exit 1; done
 
 .PHONY: lint-packages
