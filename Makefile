@@ -24,7 +24,7 @@ BUILDVCS := $(shell git rev-parse HEAD >/dev/null 2>&1 && echo true || echo fals
 # daemon, smaller.
 GOBUILD = go build -trimpath -buildvcs=$(BUILDVCS) -tags=grpcnotrace,nethttpomithttp2 -ldflags='-s -w -X main.stamped=$(shell sh packaging/version.sh)'
 
-# Where packaging/checks/test-deps.sh puts promtool and the node exporter, and where mkfs lives.
+# Where packaging/checks/test-deps.sh puts promtool, and where mkfs lives.
 export PATH := $(PATH):$(CURDIR)/.cache/debian/usr/bin:/usr/local/sbin:/usr/sbin:/sbin
 
 TOOL = go tool -modfile=packaging/checks/tools.mod

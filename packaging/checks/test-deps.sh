@@ -6,9 +6,8 @@
 #   packaging/checks/test-deps.sh list      print "command package" pairs, one a line
 #   packaging/checks/test-deps.sh missing   print the packages that are missing
 #
-# promtool and the node exporter are extracted from their packages with dpkg-deb -x, into .cache/debian, so that
-# no service is started, no user is added, and the host is unchanged. The Makefile appends that directory to
-# PATH.
+# promtool is extracted from its package with dpkg-deb -x, into .cache/debian, so that no service is started, no user is
+# added, and the host is unchanged. The Makefile appends that directory to PATH.
 set -eu
 cd "$(dirname "$0")/../.."
 
@@ -19,15 +18,10 @@ unshare util-linux
 mount mount
 mkfs.ext4 e2fsprogs
 chattr e2fsprogs
-setfattr attr
-journalctl systemd
-/usr/lib/systemd/systemd-journal-remote systemd-journal-remote
-mandoc mandoc
 '
 # Debian 13 has promtool in a package of its own, Debian 12 in that of prometheus.
 extracted='
 promtool promtool|prometheus
-prometheus-node-exporter prometheus-node-exporter
 '
 prefix=.cache/debian
 
