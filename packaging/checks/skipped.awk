@@ -34,6 +34,7 @@ END {
 		advise("all of them: make test as root, on a machine or in a VM")
 	} else {
 		if (canary == "") { advise("this is root without the right to mount: on a machine, in a VM, or in a container with it (docker run --privileged)") }
+		if (all ~ /fuse/) { advise("/dev/fuse: modprobe fuse; a container needs it as a device (docker run --device /dev/fuse)") }
 		if (all ~ /landlock/) { advise("Landlock: Linux 5.19 or newer with landlock in /sys/kernel/security/lsm; a container's seccomp profile must let it through") }
 		if (all ~ /loop/) { advise("loop devices: modprobe loop; a container needs /dev/loop-control and the devices (docker run --privileged)") }
 	}
