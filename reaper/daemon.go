@@ -252,7 +252,7 @@ func (d *Daemon) watch(ctx context.Context) {
 		}
 		path := d.Stuck()
 		if path != "" && path != last {
-			d.Log.Error("a call that changes the disk has not returned; repair the file system at this path", slog.String("path", path))
+			d.Log.ErrorContext(ctx, "a call that changes the disk has not returned; repair the file system at this path", slog.String("path", path))
 		}
 		last = path
 	}

@@ -33,7 +33,7 @@ func (n *node) act(a act) {
 		n.during(a)
 		return
 	}
-	switch a.kind { //nolint:exhaustive // the others last
+	switch a.kind {
 	case podStarts:
 		n.after(a.lasts, func() { n.want(p, true) })
 	case podEnds:

@@ -184,7 +184,6 @@ type dir struct {
 	moved     time.Duration
 	movedIn   int // the boot
 	confirmed time.Duration
-	aged      bool // what is ephemeral was removed
 }
 
 type mount struct {

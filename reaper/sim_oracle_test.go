@@ -29,7 +29,6 @@ type oracle struct {
 	intended  map[string]time.Duration // when an intent to move was written
 	confirmed map[string]bool          // entries for which confirm had passed when a clean was intended
 	purged    map[string]bool          // entries that an operator has ordered to purge
-	dueBy     []string                 // entries by which a scan may confirm
 	moved     int                      // in this pass
 	passBegan time.Duration
 	events    map[int64]judge.Event

@@ -113,11 +113,12 @@ func series(t *testing.T, g prometheus.Gatherer) map[string]float64 {
 	all := map[string]float64{}
 	for _, f := range families {
 		for _, m := range f.GetMetric() {
-			name := strings.TrimPrefix(f.GetName(), Prefix)
+			var name strings.Builder
+			name.WriteString(strings.TrimPrefix(f.GetName(), Prefix))
 			for _, l := range m.GetLabel() {
-				name += " " + l.GetValue()
+				name.WriteString(" " + l.GetValue())
 			}
-			all[name] = m.GetGauge().GetValue() + m.GetCounter().GetValue()
+			all[name.String()] = m.GetGauge().GetValue() + m.GetCounter().GetValue()
 		}
 	}
 	return all

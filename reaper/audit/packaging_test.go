@@ -99,18 +99,19 @@ func TestDashboard(t *testing.T) {
 	if err := json.Unmarshal([]byte(text(t, monitoring+"dashboard.json")), &board); err != nil {
 		t.Fatal(err)
 	}
-	queries := "groups:\n- name: dashboard\n  rules:\n"
+	var queries strings.Builder
+	queries.WriteString("groups:\n- name: dashboard\n  rules:\n")
 	for _, p := range board.Panels {
 		if len(p.Targets) == 0 {
 			t.Errorf("%s has no query", p.Title)
 		}
 		for _, target := range p.Targets {
 			checkMetrics(t, target.Expr)
-			queries += fmt.Sprintf("  - {record: query, expr: %q}\n", target.Expr)
+			queries.WriteString(fmt.Sprintf("  - {record: query, expr: %q}\n", target.Expr))
 		}
 	}
 	file := filepath.Join(t.TempDir(), "queries.yaml")
-	if err := os.WriteFile(file, []byte(queries), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(queries.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	promtool(t, "check", "rules", "--lint=none", file)

@@ -138,7 +138,7 @@ func TestEmptyAddress(t *testing.T) {
 			must(n.tb, os.Rename(path, n.path("cni/networks/podman/10.244.0.7")))
 			n.write("conf/00-x.conf", "{") // and that which the runtime loads is not known
 		}, isOthers},
-		"half an ID": {func(n *testNode, path string) { n.write("cni/networks/cbr0/10.244.0.7", idOf("gone")[:40]) }, isUnknown},
+		"half an ID": {func(n *testNode, _ string) { n.write("cni/networks/cbr0/10.244.0.7", idOf("gone")[:40]) }, isUnknown},
 	} {
 		for _, text := range []string{"", "\x00\x00", "\r\n"} {
 			t.Run(name, func(t *testing.T) {

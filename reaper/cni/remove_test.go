@@ -251,7 +251,7 @@ func TestChangedSince(t *testing.T) {
 				n := newNode(t)
 				files := n.leak("gone", "10.244.0.7")
 				victim, done := files[4], false
-				n.changes = hooked{before: func(call, name string) {
+				n.changes = hooked{before: func(call, _ string) {
 					if call == when && !done {
 						done = true
 						must(t, change(victim))

@@ -66,7 +66,7 @@ func TestAdvice(t *testing.T) {
 // TestAdviceOfTheBlind: a process that does not see the node's mounts unmounts and purges nothing, and may restore.
 func TestAdviceOfTheBlind(t *testing.T) {
 	c, in := dead(), quarantined()
-	c.Pod.UID, c.Pod.Facts[Mounted], c.Log = "0badf00d-0002-4aaa-8bbb-cccc00000002", Fact{Truth: Yes}, Log{}
+	c.Pod.UID, c.Pod.Facts[Mounted] = "0badf00d-0002-4aaa-8bbb-cccc00000002", Fact{Truth: Yes}
 	in.Snapshot.Pods = append(in.Snapshot.Pods, c.Pod)
 	e := in.Entries[uid+".1"]
 	e.Phase, e.Left = Retained, []Residue{{Class: content.Data}}

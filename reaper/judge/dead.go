@@ -175,6 +175,7 @@ func (c *Case) operator(r ReasonName, facts Facts) bool {
 		return reported
 	case HasCgroup:
 		return reported && c.Log.lasts(c.Now)
+	default:
+		return false
 	}
-	return false
 }

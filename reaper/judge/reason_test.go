@@ -19,7 +19,11 @@ func TestReasonTexts(t *testing.T) {
 	ast.Inspect(file, func(n ast.Node) bool {
 		if spec, ok := n.(*ast.ValueSpec); ok {
 			if typ, ok := spec.Type.(*ast.Ident); ok && typ.Name == "ReasonName" {
-				name, err := strconv.Unquote(spec.Values[0].(*ast.BasicLit).Value)
+				value, ok := spec.Values[0].(*ast.BasicLit)
+				if !ok {
+					t.Fatalf("%s is no literal", spec.Names[0].Name)
+				}
+				name, err := strconv.Unquote(value.Value)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -45,7 +45,8 @@ func TestWholeNode(t *testing.T) {
 		{judge.Listed: judge.Yes, judge.Running: judge.Yes, judge.Cgroup: judge.Yes},
 		{judge.Listed: judge.Yes, judge.Cgroup: judge.Yes},
 		{judge.Listed: judge.Yes},
-		{}, {},
+		{},
+		{},
 		{judge.Listed: judge.Yes, judge.Cgroup: judge.Yes},
 		{judge.Listed: judge.Yes, judge.Running: judge.Yes, judge.Cgroup: judge.Yes},
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper"
 	"github.com/orphan-reaper/orphan-reaper/reaper/audit"
@@ -47,16 +48,15 @@ func QuarantineList(w io.Writer, s reaper.Status) error {
 
 // whyEntry returns the reasons of an entry, and when its time ends.
 func (p *page) whyEntry(e *judge.JudgedEntry) string {
-	text := ""
-	for i, r := range e.Reasons {
-		if i > 0 {
-			text += ", "
-		}
-		text += string(r.Reason)
+	var reasons []string
+	for _, r := range e.Reasons {
+		name := string(r.Reason)
 		if r.Unknown {
-			text += " unknown"
+			name += " unknown"
 		}
+		reasons = append(reasons, name)
 	}
+	text := strings.Join(reasons, ", ")
 	if !e.Next.IsZero() {
 		text += ", " + span(e.Next.Sub(p.now)) + " left"
 	}

@@ -32,9 +32,9 @@ func badNight() reaper.Status {
 func screens(t *testing.T, s reaper.Status) map[string]string {
 	t.Helper()
 	all := map[string]string{}
-	add := func(name string, print func(w io.Writer) error) {
+	add := func(name string, screen func(w io.Writer) error) {
 		var b bytes.Buffer
-		if err := print(&b); err != nil {
+		if err := screen(&b); err != nil {
 			t.Fatal(err)
 		}
 		all[name] = b.String()

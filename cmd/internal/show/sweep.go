@@ -41,8 +41,12 @@ func did(events []judge.Event) string {
 		kind judge.EventKind
 		word string
 	}{
-		{judge.EventQuarantined, "moved"}, {judge.EventCleaned, "cleaned"}, {judge.EventRemoved, "removed"},
-		{judge.EventRestored, "restored"}, {judge.EventConflict, "in conflict"}, {judge.EventFailed, "failed"},
+		{judge.EventQuarantined, "moved"},
+		{judge.EventCleaned, "cleaned"},
+		{judge.EventRemoved, "removed"},
+		{judge.EventRestored, "restored"},
+		{judge.EventConflict, "in conflict"},
+		{judge.EventFailed, "failed"},
 	} {
 		if n[of.kind] > 0 {
 			words = append(words, fmt.Sprintf("%d %s", n[of.kind], of.word))
