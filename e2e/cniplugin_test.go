@@ -27,12 +27,6 @@ func (s ipamStore) conf() string {
   {"type": "host-local", "dataDir": %[2]q, "ranges": %[3]s}}`, s.network, s.dataDir, s.ranges)
 }
 
-// plugin runs the real host-local and returns the addresses that it allocates.
-func (s ipamStore) plugin(ctx context.Context, command, id string) ([]string, error) {
-	out, err := runPlugin(ctx, "host-local", s.conf(), command, id, "/run/netns/none", "eth0")
-	return addressesIn(out), err
-}
-
 func addressesIn(result []byte) (all []string) {
 	var r struct{ IPs []struct{ Address string } }
 	if json.Unmarshal(result, &r) != nil {

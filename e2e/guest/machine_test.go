@@ -102,9 +102,6 @@ func (m *machine) boot(initramfs string, within time.Duration) string {
 	return string(bytes.ReplaceAll(text, []byte("\r"), nil))
 }
 
-// debianUserMode is Debian's user mode Linux.
-const debianUserMode = cache + "/guest/uml/usr/bin/linux.uml"
-
 // keep saves the console of a failed guest for the developer.
 func (m *machine) keep(text []byte) {
 	path := filepath.Join(cache, "guest", strings.ReplaceAll(m.t.Name(), "/", "-")+".log")
