@@ -16,11 +16,12 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 {{- end }}
 {{- end }}
 
-{{- /* The metadata of an object. */ -}}
+{{- /* The metadata of an object. Arguments: the root, what follows the name, more labels. */ -}}
 {{- define "orphan-reaper.metadata" -}}
-name: {{ include "orphan-reaper.name" . }}
-namespace: {{ .Release.Namespace }}
-labels: {{- include "orphan-reaper.labels" . | nindent 2 }}
+{{- $root := index . 0 }}
+name: {{ include "orphan-reaper.name" $root }}{{ index . 1 }}
+namespace: {{ $root.Release.Namespace }}
+labels: {{- mergeOverwrite (include "orphan-reaper.labels" $root | fromYaml) (index . 2) | toYaml | nindent 2 }}
 {{- end }}
 
 {{- define "orphan-reaper.image" -}}
