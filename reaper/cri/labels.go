@@ -34,10 +34,18 @@ func Marked(maps ...map[string]string) bool {
 	return false
 }
 
-// PodNames returns the UIDs of a sandbox's pod.
+// PodNames returns the UIDs of a sandbox's pod. Of a pod from the API server the annotations are the user's, who may put any
+// UID into AnnotationHash. AnnotationSource is the kubelet's: it sets that of every pod (podStorage.merge, pkg/kubelet/config).
 func PodNames(s *runtimeapi.PodSandbox) []string {
-	return Distinct(s.GetLabels()[LabelUID], s.GetMetadata().GetUid(), s.GetAnnotations()[AnnotationHash])
+	names := []string{s.GetLabels()[LabelUID], s.GetMetadata().GetUid()}
+	if a := s.GetAnnotations(); IsStatic(a[AnnotationSource]) {
+		names = append(names, a[AnnotationHash])
+	}
+	return Distinct(names...)
 }
+
+// IsStatic reports whether a pod with this AnnotationSource is from a manifest, and not from the API server.
+func IsStatic(source string) bool { return source == "file" || source == "http" }
 
 // Distinct returns the names that are not empty, each once. They need not be well-formed UIDs: a manifest may have any
 // metadata.uid.

@@ -105,8 +105,10 @@ func readListedPods(list [][]byte) (map[parsers.PodUID]listedPod, error) {
 }
 
 // readListedPod reads field 1 of v1.Pod, its ObjectMeta: field 5 is the UID, and field 12 an annotation, of which field 1 is
-// the key and field 2 the value. The static UID of a mirror pod is in an annotation.
+// the key and field 2 the value. The UID of a static pod may be in an annotation alone; in that of another pod a user may have
+// put any (cri.PodNames).
 func readListedPod(pod []byte) (uids []string, static bool, err error) {
+	hash := ""
 	err = eachField(pod, func(number protowire.Number, meta []byte) error {
 		if number != 1 {
 			return nil
@@ -128,14 +130,17 @@ func readListedPod(pod []byte) (uids []string, static bool, err error) {
 				}
 				switch pair[0] {
 				case cri.AnnotationSource:
-					static = pair[1] == "file" || pair[1] == "http"
+					static = cri.IsStatic(pair[1])
 				case cri.AnnotationHash:
-					uids = append(uids, pair[1])
+					hash = pair[1]
 				}
 			}
 			return nil
 		})
 	})
+	if static {
+		uids = append(uids, hash)
+	}
 	return cri.Distinct(uids...), static, err
 }
 

@@ -74,7 +74,7 @@ func (r *runtimes) add(l cri.Lists) error {
 		source := box.GetAnnotations()[cri.AnnotationSource]
 		for _, pod := range r.named(names) {
 			pod.namespace, pod.name = bounded.Brief(box.GetMetadata().GetNamespace()), bounded.Brief(box.GetMetadata().GetName())
-			pod.static = pod.static || source == "file" || source == "http"
+			pod.static = pod.static || cri.IsStatic(source)
 			pod.note(ready, ready, fmt.Sprintf("sandbox %s is %s", short(box.GetId()), strings.TrimPrefix(box.GetState().String(), "SANDBOX_")))
 		}
 	}

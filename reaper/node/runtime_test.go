@@ -66,6 +66,21 @@ func TestRunning(t *testing.T) {
 	}
 }
 
+// TestClaimed: the annotations of a pod from the API server are its user's, so it cannot make another pod look alive.
+func TestClaimed(t *testing.T) {
+	n := newNode(t)
+	uid := n.pod()
+	living := n.living()
+	s := n.runtime(fakecri.Options{}, living)
+	box := living.Sandbox()
+	box.Annotations["kubernetes.io/config.hash"] = string(uid)
+	s.SetSandboxes(box)
+	wantFact(t, n.fact(uid, judge.Running), judge.No, false, "")
+	box.Annotations["kubernetes.io/config.source"] = "file"
+	s.SetSandboxes(box)
+	wantFact(t, n.fact(uid, judge.Running), judge.Yes, true, "READY")
+}
+
 // TestRuntimes: what a runtime that gives no complete answer is to all pods, also beside one that answers.
 func TestRuntimes(t *testing.T) {
 	for name, c := range map[string]struct {
