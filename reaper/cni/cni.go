@@ -28,7 +28,7 @@ type Config struct {
 	Endpoints []string      // of runtimes; empty: the usual sockets that connect
 
 	Sockets []string // the usual sockets of runtimes
-	Root    string   // the node's root directory, default /proc/1/root: a pod has another /run
+	Root    string   // the node's root directory, default that of the kubelet, else of PID 1: a pod has another /run
 }
 
 // Sweeper sweeps CNI's files. It is safe for one goroutine.
@@ -49,7 +49,6 @@ func New(cfg Config) (*Sweeper, error) {
 		return nil, err
 	}
 	cfg.Dir, cfg.ConfDir = cmp.Or(cfg.Dir, "/var/lib/cni"), cmp.Or(cfg.ConfDir, "/etc/cni/net.d")
-	cfg.Root = cmp.Or(cfg.Root, "/proc/1/root")
 	if cfg.Sockets == nil {
 		cfg.Sockets = cri.UsualSockets("/")
 	}
@@ -62,7 +61,7 @@ func (s *Sweeper) Sweep(ctx context.Context, permit judge.Permit, snapshot judge
 		s.cleaned[uid] = true
 	}
 	now := snapshot.At
-	f, err := s.readBounded(ctx, now)
+	f, err := s.readBounded(ctx, s.rootOf(snapshot.Node), now)
 	if err != nil {
 		return &reaper.CNIStatus{Problems: []string{"cannot read CNI's files: " + err.Error()}}
 	}
@@ -91,7 +90,7 @@ func (s *Sweeper) Sweep(ctx context.Context, permit judge.Permit, snapshot judge
 }
 
 // readBounded reads all files in bounded time: the server of a directory may be gone.
-func (s *Sweeper) readBounded(ctx context.Context, now judge.Instant) (*found, error) {
+func (s *Sweeper) readBounded(ctx context.Context, root string, now judge.Instant) (*found, error) {
 	type result struct {
 		found *found
 		err   error
@@ -100,7 +99,7 @@ func (s *Sweeper) readBounded(ctx context.Context, now judge.Instant) (*found, e
 	ctx, cancel := context.WithTimeout(ctx, readTime)
 	defer cancel()
 	r, err := bounded.Within(ctx, &s.guard, "CNI", readTime, func() result {
-		f, err := s.read(ctx, now, cleaned)
+		f, err := s.read(ctx, root, now, cleaned)
 		return result{f, err}
 	})
 	return r.found, cmp.Or(err, r.err)

@@ -25,8 +25,20 @@ type parent struct {
 	err error
 }
 
-func (s *Sweeper) openRoot() (*nodeRoot, error) {
-	dir, err := s.open.Open(s.cfg.Root)
+// rootOf returns the path of the node's root directory. The kubelet's is that of the runtime, too, where the kubelet runs in a
+// container (kind) or PID 1 is of another node, and it can be read where PID 1 is closed to root.
+func (s *Sweeper) rootOf(n judge.Node) string {
+	switch {
+	case s.cfg.Root != "":
+		return s.cfg.Root
+	case n.KubeletKnown.Truth == judge.Yes:
+		return fmt.Sprintf("/proc/%d/root", n.Kubelet.PID)
+	}
+	return "/proc/1/root"
+}
+
+func (s *Sweeper) openRoot(path string) (*nodeRoot, error) {
+	dir, err := s.open.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("cannot open the node's root directory: %w", err)
 	}

@@ -150,10 +150,10 @@ type reader struct {
 var errManyFiles = errors.New("there are more files than one sweep reads; the next one goes on")
 
 // read reads every file of CNI, and what the node has beside them.
-func (s *Sweeper) read(ctx context.Context, now judge.Instant, cleaned parsers.PodSet) (*found, error) {
+func (s *Sweeper) read(ctx context.Context, rootDir string, now judge.Instant, cleaned parsers.PodSet) (*found, error) {
 	f := &found{index: map[string]uint32{}, networks: map[string]*network{}, conf: readConfs(s.cfg.ConfDir)}
 	f.problem(f.conf.problem)
-	root, err := s.openRoot()
+	root, err := s.openRoot(rootDir)
 	if err != nil {
 		return f, err
 	}

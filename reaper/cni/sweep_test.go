@@ -187,3 +187,19 @@ func (n *testNode) withoutArguments(files []string) {
 
 // netns gives the files another network namespace.
 func (n *testNode) netns(files []string, path string) { n.change(files, "/var-run/netns/gone", path) }
+
+// TestRootOf: the network namespaces are looked up where the kubelet runs: in its container, or where PID 1 is closed to root.
+func TestRootOf(t *testing.T) {
+	n := newNode(t)
+	n.cfg.Root = ""
+	s, err := New(n.cfg)
+	must(t, err)
+	n.snapshot.Node.Kubelet.PID = 4711
+	if root := s.rootOf(n.snapshot.Node); root != "/proc/4711/root" {
+		t.Errorf("with a kubelet: %s", root)
+	}
+	n.snapshot.Node.KubeletKnown.Truth = judge.No
+	if root := s.rootOf(n.snapshot.Node); root != "/proc/1/root" {
+		t.Errorf("without a kubelet: %s", root)
+	}
+}
