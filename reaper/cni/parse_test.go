@@ -14,7 +14,7 @@ func recorded(tb testing.TB) map[string][]byte {
 	const id = "02538aa466dd8640b990107e22f160c010b0e9bcf46b0b50f2e8b61d5818f8e6"
 	files := map[string][]byte{}
 	for ifName, network := range map[string]string{"eth0": "labnet", "lo": "cni-loopback"} {
-		text, err := os.ReadFile(filepath.Join("..", "..", "..", "testdata", "recorded", "cni", ifName+".json"))
+		text, err := os.ReadFile(filepath.Join("..", "..", "testdata", "recorded", "cni", ifName+".json"))
 		must(tb, err)
 		files[network+"-"+id+"-"+ifName] = text
 	}
