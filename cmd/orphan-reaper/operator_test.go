@@ -70,6 +70,19 @@ func TestRestoredBesideDaemon(t *testing.T) {
 
 // TestParse has one object for each report, null for a count that the line does not have, and on stderr the lines that have
 // the words in a form that is not read.
+// TestOutputFull: a full disk of the output is not an error of the log, and the hint promises nothing.
+func TestOutputFull(t *testing.T) {
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	must(t, err)
+	defer full.Close()
+	const log = `E1129 10:00:00.000001    100 kubelet_volumes.go:245] "Orphan pod" err="orphaned pod \"` + dead + `\" found, but x"` + "\n"
+	var stderr bytes.Buffer
+	code := run([]string{"parse"}, strings.NewReader(log), full, &stderr)
+	if text := stderr.String(); code != 1 || strings.Count(text, "error:") != 1 || strings.Contains(text, "cannot read") || strings.Contains(text, "dead pods") {
+		t.Errorf("exit %d\n%s", code, text)
+	}
+}
+
 func TestParse(t *testing.T) {
 	const log = `E1129 10:00:00.000001    100 kubelet_volumes.go:245] "There were many similar errors. Turn up verbosity to see them." err="orphaned pod \"` + dead + `\" found, but error occurred when trying to remove the volumes dir: not a directory" numErrs=7
 I1129 10:00:00.000002    100 server.go:1] "Something else"

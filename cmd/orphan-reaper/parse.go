@@ -54,6 +54,9 @@ func (a *app) parse(files []string) error {
 		if err := a.parseFile(name, len(files) > 1, out, &unread); err != nil {
 			errs = append(errs, fmt.Errorf("cannot read %s: %w", name, err))
 		}
+		if out.Flush() != nil { // it is returned below
+			break
+		}
 	}
 	errs = append(errs, out.Flush())
 	_, _ = fmt.Fprintf(a.stderr, "orphan-reaper: lines with the words of a report in a form that is not read: %d\n", unread)
@@ -85,8 +88,8 @@ func (a *app) parseFile(name string, named bool, out *bufio.Writer, unread *int)
 		if found.Count != parsers.NoCount {
 			p.Count = &found.Count
 		}
-		if err := encoder.Encode(p); err != nil {
-			return err
+		if encoder.Encode(p) != nil {
+			return nil // Flush returns the error again
 		}
 	}
 	return nil

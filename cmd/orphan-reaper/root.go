@@ -212,7 +212,7 @@ func hintFor(err error) string {
 	case errors.Is(err, fs.ErrPermission) && os.Geteuid() != 0:
 		return "run it as root"
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
-		return "free some MiB on that disk, and run the command again: it then removes dead pods"
+		return "free some MiB on that disk, and run the command again"
 	}
 	return ""
 }

@@ -36,6 +36,15 @@ func sample(kind judge.EventKind, name string) judge.Event {
 	}
 }
 
+// TestKeptName: a name that is no UID has no command of its own.
+func TestKeptName(t *testing.T) {
+	e := sample(judge.EventKept, "lost+found")
+	e.UID = ""
+	if text := Text(e); !strings.HasSuffix(text, ". Run: orphan-reaper doctor") {
+		t.Error(text)
+	}
+}
+
 // kinds returns the kinds of events as judge's source declares them, so that no new one is forgotten.
 func kinds(t *testing.T) (all []judge.EventKind) {
 	t.Helper()

@@ -15,6 +15,14 @@ import (
 // everything.
 const maxText = 2000
 
+// run returns the command of a record. A name in the pods directory that is no UID has none for itself.
+func run(command string, e judge.Event) string {
+	if e.UID == "" && strings.Contains(command, "UID") {
+		return "orphan-reaper doctor"
+	}
+	return strings.ReplaceAll(command, "UID", string(e.UID))
+}
+
 // Text returns what happened, why, who ordered it and how to undo it, as one line of printable characters.
 func Text(e judge.Event) string {
 	r, ok := RecordOf(e.Kind)
@@ -26,7 +34,7 @@ func Text(e judge.Event) string {
 		end += ". Ordered by " + bounded.Cut(bounded.Text(by), maxName)
 	}
 	if r.Run != "" {
-		end += ". Run: " + strings.ReplaceAll(r.Run, "UID", string(e.UID))
+		end += ". Run: " + run(r.Run, e)
 	}
 	if undo := Undo(e); undo != "" {
 		end += ". Undo: " + bounded.Text(undo)

@@ -50,6 +50,9 @@ func (c *Case) advice(v Verdict, facts Facts) *Advice {
 			if slices.ContainsFunc(v.Reasons, func(r Reason) bool { return r.Reason != NotReported && r.Reason != OnHold }) {
 				return nil
 			}
+			if Credible(c.Log.Volumes, c.Node, c.Now) == "" { // it reports the pod: it has volumes of it, and unmounts these
+				return nil
+			}
 		case NotAUID, CannotMove, BadDirectory:
 			i := slices.IndexFunc(v.Reasons, func(r Reason) bool { return r.Reason == n })
 			a.Do = strings.TrimSuffix(a.Do, ".") + ": " + v.Reasons[i].Detail
@@ -75,11 +78,14 @@ func (in *Input) advice(c Case, v Verdict, facts Facts) *Advice {
 // unmount returns the advice for a pod with a mount in it, nil if `unmount` refuses for another reason. A kubelet is silent
 // about most of these pods: then it has to report all first.
 func (c *Case) unmount(a *Advice, facts Facts) *Advice {
-	if Unmountable(*c).Decision == Remove {
-		return a
-	}
 	if v, _ := c.judge(facts, Reported, Mounted, Eligible); v.Decision != Remove {
 		return nil
+	}
+	if f := facts[Mounted]; f.Elsewhere {
+		return &Advice{Do: "The pod seems dead, and a process has something of it mounted, or has its UID in a mount. End that process, or unmount it in its mount namespace: " + f.Detail}
+	}
+	if Unmountable(*c).Decision == Remove {
+		return a
 	}
 	a.Do = "The pod seems dead, something is still mounted in it, and the kubelet is silent about it. Have the kubelet report it, unmount, and switch the kubelet back:"
 	a.Commands = []string{fill(verbose, c.Node, c.Pod.UID), a.Commands[0], fill(usual, c.Node, c.Pod.UID)}

@@ -24,6 +24,16 @@ func TestAdvice(t *testing.T) {
 		{"nothing keeps it", func(*Case) {}, "", nil},
 		{"mounted and reported", mounted, "Unmount", []string{unmount}},
 		{"mounted and silent", func(c *Case) { mounted(c); c.Log = Log{} }, "silent", []string{"printf 5 | ", unmount, "printf 2 | "}},
+		{"mounted in a process's namespace", func(c *Case) {
+			c.Pod.Facts[Mounted] = Fact{Truth: Yes, Elsewhere: true, Detail: "PID 7 (agent)"}
+		}, "PID 7 (agent)", nil},
+		{"mounted so, and silent", func(c *Case) {
+			c.Pod.Facts[Mounted], c.Log = Fact{Truth: Yes, Elsewhere: true, Detail: "PID 7 (agent)"}, Log{}
+		}, "PID 7 (agent)", nil},
+		{"the kubelet has volumes of it", func(c *Case) {
+			c.Log = Log{Volumes: c.Log.Removal}
+			c.Log.Volumes.Kind = parsers.Volumes
+		}, "", nil},
 		{"mounted and staged", func(c *Case) { mounted(c); c.Pod.Facts[Staged].Truth = Yes }, "Restart", []string{"systemctl restart kubelet.service"}},
 		{"staged, and the kubelet runs in no unit", func(c *Case) { c.Pod.Facts[Staged].Truth, c.Node.Kubelet.Unit, c.Log = Yes, "", Log{} }, "Restart", nil},
 		{"no directory", func(c *Case) { c.Pod.Facts[Directory] = Fact{Truth: No, Source: "/p/x", Detail: "it is a mount point"} }, "it is a mount point (/p/x)", nil},

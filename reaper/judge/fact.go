@@ -52,6 +52,9 @@ type Fact struct {
 	// Busy is true if the answer is Unknown only because a healthy source needed more time than it had. Such a doubt
 	// ends by itself: the pod waits, and no operator is asked.
 	Busy bool `json:"busy,omitempty"`
+	// Elsewhere is true of a mount that is not below the pod's directory in the node's own mount namespace: `unmount` does
+	// not find it.
+	Elsewhere bool `json:"-"`
 }
 
 // FactName is one question about a pod.

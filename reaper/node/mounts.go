@@ -76,6 +76,7 @@ type mountReader struct {
 // view is whose table it is.
 type view struct {
 	pid   int
+	node  bool // ours or the kubelet's
 	apart bool // in another user namespace: mounting there needs no privilege on the node
 	owner owner
 }
@@ -133,7 +134,7 @@ func (r *mountReader) readOwn() error {
 	if r.regions, err = r.findRegions(); err != nil {
 		return err
 	}
-	r.scan(t, view{pid: os.Getpid()})
+	r.scan(t, view{pid: os.Getpid(), node: true})
 	first := r.kubelet
 	if first == 0 {
 		first = 1
@@ -145,7 +146,7 @@ func (r *mountReader) readOwn() error {
 		}
 		return err
 	}
-	r.scan(r.host, view{pid: first})
+	r.scan(r.host, view{pid: first, node: true})
 	r.sees = r.seesMounts()
 	return nil
 }
@@ -316,7 +317,7 @@ func (r *mountReader) scan(t *table, v view) {
 			if known, ok := r.pods[uid]; ok && (known.Alive || !alive) {
 				continue
 			}
-			r.pods[uid] = judge.Fact{Truth: judge.Yes, Alive: alive, Detail: r.words(m, v)}
+			r.pods[uid] = judge.Fact{Truth: judge.Yes, Alive: alive, Elsewhere: !v.node || !alive, Detail: r.words(m, v)}
 		}
 	}
 }

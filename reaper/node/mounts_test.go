@@ -56,7 +56,11 @@ func TestMounted(t *testing.T) {
 			if c.script != "" {
 				shell(t, c.flags, fill(c.script))
 			}
-			wantFact(t, n.fact(uid, judge.Mounted), c.truth, c.alive, c.detail)
+			f := n.fact(uid, judge.Mounted)
+			wantFact(t, f, c.truth, c.alive, c.detail)
+			if want := c.truth == judge.Yes && name != "here"; f.Elsewhere != want {
+				t.Errorf("Elsewhere is %v, want %v", f.Elsewhere, want)
+			}
 		})
 	}
 }
