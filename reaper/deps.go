@@ -24,6 +24,8 @@ type Disk interface {
 	Where(uid parsers.PodUID, entry string) (inPods, inQuarantine judge.FileID, err error)
 	// Movable returns why nothing can be moved to the quarantine, as far as that shows without a try.
 	Movable() error
+	// Make makes a missing quarantine, for which a full disk has no space when it is needed.
+	Make(permit judge.Permit) error
 	// Stuck returns the path at which a changing call has not returned, and for how long; "" if none is under way.
 	Stuck() (path string, since time.Duration)
 }

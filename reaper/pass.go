@@ -34,7 +34,8 @@ type Loop struct {
 	last    Status
 	told    map[string]told // what an operator was told, by name of the pod or entry
 	// listening is since when a report of any pod would have been read and heeded: the silence about a restored pod counts.
-	listening judge.Instant
+	listening      judge.Instant
+	quarantineMade bool // since the start
 	// unmovable is why nothing can be moved to the quarantine.
 	unmovable string
 	slice     time.Duration // of the next clean
@@ -82,6 +83,7 @@ func (l *Loop) Pass(ctx context.Context, opt Options) (Status, error) {
 	}
 	p.scan(ctx)
 	if !opt.DryRun {
+		p.makeQuarantine()
 		p.release()
 		p.write(conflicts(p.decided.Plan.Conflicts, p.node, p.Clock.Now())...)
 		if p.restore(ctx, p.decided.Plan.Restores, p.decided.Plan.Breaker) {
@@ -110,6 +112,19 @@ func (p *pass) checkQuarantine() {
 			p.Log.Error("cannot use the quarantine; nothing is moved", slog.Any("error", err))
 		}
 	}
+}
+
+// makeQuarantine makes a missing quarantine as soon as something may be moved, and not when it is: the disk may be full then.
+func (p *pass) makeQuarantine() {
+	permit := p.permit()
+	if p.quarantineMade || p.opt.NoMoves || !permit.MayRemove() {
+		return
+	}
+	if err := p.Disk.Make(permit); err != nil {
+		p.fail("cannot make the quarantine", err)
+		return
+	}
+	p.quarantineMade = true
 }
 
 // pass is one pass under way.

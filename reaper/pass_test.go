@@ -35,6 +35,21 @@ func TestLife(t *testing.T) {
 	}
 }
 
+// TestQuarantineMade: the first pass that may move something makes the quarantine, since the disk may be full when it is needed.
+func TestQuarantineMade(t *testing.T) {
+	for _, observe := range []bool{true, false} {
+		w := newWorld()
+		d := w.daemon()
+		d.Settings.Observe = observe
+		if err := d.Turn(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if w.made == observe {
+			t.Errorf("observe %v: made %v", observe, w.made)
+		}
+	}
+}
+
 // TestSteps changes the world right before one call, and has what the loop does.
 func TestSteps(t *testing.T) {
 	tests := []struct {

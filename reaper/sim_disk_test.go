@@ -178,4 +178,5 @@ func (k disk) Where(uid parsers.PodUID, entry string) (inPods, inQuarantine judg
 }
 
 func (disk) Movable() error                 { return nil }
+func (disk) Make(judge.Permit) error        { return nil }
 func (disk) Stuck() (string, time.Duration) { return "", 0 }

@@ -29,6 +29,7 @@ type world struct {
 	quiet  bool                 // the kubelet reports nothing
 	// verbose is true if the kubelet reports all orphans and not the first one only.
 	verbose bool
+	made    bool // the quarantine
 	// slow is true if a clean goes on until its context ends, and unmovable is the answer of Movable.
 	slow      bool
 	unmovable error
@@ -192,7 +193,12 @@ func (w *world) Where(uid parsers.PodUID, entry string) (inPods, inQuarantine ju
 	return inPods, inQuarantine, nil
 }
 
-func (w *world) Movable() error               { return w.unmovable }
+func (w *world) Movable() error { return w.unmovable }
+
+func (w *world) Make(permit judge.Permit) error {
+	w.made = w.made || permit.MayRemove()
+	return nil
+}
 func (*world) Stuck() (string, time.Duration) { return "", 0 }
 
 func (w *world) Enter(context.Context) (func(), error) { return func() {}, w.enter }

@@ -113,6 +113,10 @@ func (j *JudgedEntry) advice(in Input) *Advice {
 		return nil
 	}
 	why, _ := in.Permit.Stopped()
+	obstacle := ""
+	if why.Reason == Stuck {
+		obstacle = why.Detail
+	}
 	a.Commands = slices.DeleteFunc(a.Commands, func(command string) bool {
 		refused := ""
 		if replace := strings.HasSuffix(command, " --replace"); strings.Contains(command, " restore ") {
@@ -120,8 +124,14 @@ func (j *JudgedEntry) advice(in Input) *Advice {
 		} else if _, refused = PurgeOrder(j.Entry, *p, nil); why.Reason == NotVisible { // see Standing.Gate
 			return true
 		}
+		if obstacle == "" {
+			obstacle = refused
+		}
 		return refused != "" || why.Reason == Stuck
 	})
+	if len(a.Commands) == 0 && obstacle != "" {
+		a.Do = strings.TrimSuffix(a.Do, ":") + " Neither is possible now: " + obstacle
+	}
 	return a
 }
 

@@ -118,7 +118,8 @@ func TestEntryAdvice(t *testing.T) {
 		if j.Advice != nil {
 			got = j.Advice.Commands
 		}
-		if !slices.Equal(got, test.want) || j.Operator && j.Advice == nil {
+		promises := len(got) == 0 && j.Advice != nil && strings.HasSuffix(j.Advice.Do, ":")
+		if !slices.Equal(got, test.want) || j.Operator && j.Advice == nil || promises {
 			t.Errorf("%s: %v: %v", test.name, j.Verdict, j.Advice)
 		}
 	}

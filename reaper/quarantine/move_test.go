@@ -332,6 +332,19 @@ func TestQuarantineDir(t *testing.T) {
 	want(t, run1(t, at(tr.Base+"/q/inside"), tr.move(uidA)), judge.Refused, "kubelet treats it as a pod")
 	tr.Must(os.Remove(tr.Pods + "/inside"))
 
+	// Make needs the right to remove.
+	if err := tr.open(false).Make(judge.Permit{}); !errors.Is(err, errNoPermit) {
+		t.Error(err)
+	}
+	if _, err := os.Lstat(tr.Quar); !errors.Is(err, os.ErrNotExist) {
+		t.Error(err)
+	}
+	tr.Must(tr.open(false).Make(judge.Standing{Node: judge.Node{SeesMounts: judge.Fact{Truth: judge.Yes}}, Operator: true}.Gate()))
+	if fi, err := os.Stat(tr.Quar); err != nil || fi.Mode().Perm() != 0o700 {
+		t.Error(fi, err)
+	}
+	tr.Must(os.Remove(tr.Quar))
+
 	// One that an operator has made for all to read is closed while it is empty.
 	tr.Mkdir(tr.Quar)
 	if err := tr.open(false).Movable(); err != nil {

@@ -22,7 +22,7 @@ import (
 type Config struct {
 	// PodsDir is the kubelet's pods directory: its root directory, which may be behind a symbolic link, and one name.
 	PodsDir string
-	// Dir is the quarantine, on the same mount as PodsDir and outside it. The first move makes it, with mode 0700.
+	// Dir is the quarantine, on the same mount as PodsDir and outside it. Make or the first move makes it, with mode 0700.
 	Dir string
 	// Logger gets what stops no move, such as a manifest that could not be written. nil discards it.
 	Logger *slog.Logger
@@ -113,6 +113,17 @@ func (q *Quarantine) Movable() error {
 		}
 		h.quar, h.quarErr = &fdpath.Level{Dir: parent}, nil
 	}
+	return h.movable()
+}
+
+// Make makes a missing quarantine.
+func (q *Quarantine) Make(permit judge.Permit) error {
+	if !permit.MayRemove() {
+		return errNoPermit
+	}
+	defer q.opening()()
+	h := q.openHandles(true)
+	defer h.close()
 	return h.movable()
 }
 
