@@ -51,7 +51,11 @@ func (n *node) act(a act) {
 			n.boot(a)
 			return
 		}
-		n.after(a.lasts, func() { n.boot(a) })
+		n.after(a.lasts, func() {
+			if n.now <= n.calm {
+				n.boot(a)
+			}
+		})
 	case programKilled:
 		n.kill(max(a.lasts, time.Second))
 	case programStopped:

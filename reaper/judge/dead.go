@@ -122,7 +122,7 @@ func (c *Case) directory() Fact {
 	if f.Truth != Yes {
 		return f
 	}
-	if age := c.Now.Wall.Sub(c.Pod.Skeleton.Youngest); age < operation && !c.Hold.unchanged(c.Pod, operation, c.Now) {
+	if age, left := c.young(); left > 0 {
 		return Fact{
 			Truth: Unknown, Busy: true, Source: f.Source,
 			Detail: fmt.Sprintf("a volume directory or vol_data.json was written %s ago, and one operation of the kubelet may take %s",
@@ -130,6 +130,19 @@ func (c *Case) directory() Fact {
 		}
 	}
 	return f
+}
+
+// young returns the age of the pod's youngest volume, and how long the kubelet may still be at work on it: until it is as old as
+// the longest operation, or has had this time for so long, which may be that of a clock that was ahead.
+func (c *Case) young() (age, left time.Duration) {
+	age = c.Now.Wall.Sub(c.Pod.Skeleton.Youngest)
+	left = operation - age
+	if h := c.Hold; h.ID == c.Pod.ID && h.Youngest.Equal(c.Pod.Skeleton.Youngest) {
+		if since, ok := c.Now.Since(h.Seen); ok {
+			left = min(left, operation-since)
+		}
+	}
+	return age, left
 }
 
 // Alive returns what shows that a quarantined pod is alive, of what no pod can fake. unknown is true if one of these facts

@@ -22,7 +22,7 @@ func dead() Case {
 	return Case{
 		Pod: p, Node: Node{Kubelet: k, KubeletKnown: Fact{Truth: Yes}}, Now: now, Settings: Settings{Hold: time.Minute},
 		Log:  Log{Removal: Logged{Report: parsers.Report{Line: line, UID: uid, Kind: parsers.Removal, PID: 100, Header: now.Wall}, At: now}},
-		Hold: Hold{Since: now.Add(-time.Minute), ID: p.ID, Sum: 7, SumSince: now.Add(-time.Hour)},
+		Hold: Hold{Since: now.Add(-time.Minute), ID: p.ID, Sum: 7, Youngest: now.Wall.Add(-time.Hour), Seen: now.Add(-time.Hour)},
 	}
 }
 

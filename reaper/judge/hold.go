@@ -11,31 +11,35 @@ import (
 // restart every hold begins again.
 type Hold struct {
 	// Since is when the first scan of an unbroken row of good scans began; zero if the last scan was not good. A scan is
-	// good if every fact but Reported and Eligible lets the pod pass.
+	// good if every fact but Reported and Eligible lets the pod pass. The age of the volumes is no part of it: their three
+	// minutes run beside the hold.
 	Since Instant
-	// ID and Sum are the directory and its skeleton as all of these scans have seen them, SumSince since when.
-	ID       FileID
-	Sum      uint64
-	SumSince Instant
-}
-
-// unchanged reports whether scans have seen the same skeleton for d.
-func (h Hold) unchanged(p Pod, d time.Duration, now Instant) bool {
-	since, ok := now.Since(h.SumSince)
-	return ok && h.ID == p.ID && h.Sum == p.Skeleton.Sum && since >= d
+	// ID and Sum are the directory and its skeleton as all of these scans have seen them.
+	ID  FileID
+	Sum uint64
+	// Youngest is the time of the youngest volume, and Seen when a scan has seen that time first.
+	Youngest time.Time
+	Seen     Instant
 }
 
 // Next returns the hold after a scan with these facts.
 func (h Hold) Next(c Case, facts Facts) Hold {
 	p := c.Pod
-	if h.SumSince == (Instant{}) || h.ID != p.ID || h.Sum != p.Skeleton.Sum {
-		h = Hold{ID: p.ID, Sum: p.Skeleton.Sum, SumSince: c.Now}
+	if h.ID != p.ID {
+		h = Hold{ID: p.ID}
+	}
+	if h.Sum != p.Skeleton.Sum {
+		h.Sum, h.Since = p.Skeleton.Sum, Instant{}
+	}
+	if h.Seen == (Instant{}) || !h.Youngest.Equal(p.Skeleton.Youngest) {
+		h.Youngest, h.Seen = p.Skeleton.Youngest, c.Now
 	}
 	finished := true
 	for _, r := range table {
 		f := facts[r.fact]
 		switch {
 		case r.fact == Reported || r.fact == Eligible || f.Truth == r.passes:
+		case r.fact == Directory && p.Facts[Directory].Truth == Yes: // only its volumes are young
 		case f.Busy: // a scan that was not finished does not count, and does not end the row of good scans
 			finished = false
 		default:
@@ -68,10 +72,11 @@ func (c *Case) eligible(facts Facts) Fact {
 	return Fact{Truth: Yes, Detail: "every other fact has been good for " + since.Round(time.Second).String()}
 }
 
-// holdLeft returns how much of the pod's hold is left, and false if none runs.
-func (c *Case) holdLeft(h Hold) (time.Duration, bool) {
+// left returns how much of the pod's hold is left, or of the time for its volumes, and false if no hold runs.
+func (c *Case) left(h Hold) (time.Duration, bool) {
 	since, ok := c.Now.Since(h.Since)
-	return c.Restored.hold(c.Settings.Hold) - since, ok
+	_, young := c.young()
+	return max(c.Restored.hold(c.Settings.Hold)-since, young), ok
 }
 
 // longestHold bounds the hold of a pod that was restored because it was alive.

@@ -58,7 +58,7 @@ func TestHold(t *testing.T) {
 func TestYoung(t *testing.T) {
 	c := dead()
 	c.Pod.Skeleton.Youngest = now.Wall.Add(-2 * time.Minute)
-	c.Hold.SumSince = now.Add(-2 * time.Minute)
+	c.Hold.Youngest, c.Hold.Seen = c.Pod.Skeleton.Youngest, now.Add(-2*time.Minute)
 	if v, _ := Dead(c); v.Decision != Wait {
 		t.Errorf("vol_data.json is two minutes old: %+v", v)
 	}
@@ -66,9 +66,17 @@ func TestYoung(t *testing.T) {
 	if v, _ := Dead(c); v.Decision != Wait {
 		t.Errorf("vol_data.json is from the future: %+v", v)
 	}
-	c.Hold.SumSince = now.Add(-operation)
+	c.Hold.Youngest, c.Hold.Seen = c.Pod.Skeleton.Youngest, now.Add(-operation)
 	if v, _ := Dead(c); v.Decision != Remove {
 		t.Errorf("vol_data.json is from the future, and has not changed for three minutes: %+v", v)
+	}
+	c.Pod.Skeleton.Youngest = now.Wall.Add(-time.Second) // a NodePublish is tried again in what was there for long
+	if v, _ := Dead(c); v.Decision != Wait {
+		t.Errorf("vol_data.json was written again: %+v", v)
+	}
+	c.Hold = Hold{}
+	if h := c.Hold.Next(c, c.facts()); h.Since != c.Now {
+		t.Errorf("the hold does not run beside the three minutes: %+v", h)
 	}
 }
 

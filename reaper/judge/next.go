@@ -99,7 +99,7 @@ func Decide(in Input) Decided {
 		if p.UID != "" {
 			hold := c.Hold.Next(c, facts)
 			d.Holds[p.UID] = hold
-			if left, ok := c.holdLeft(hold); ok && left > 0 {
+			if left, ok := c.left(hold); ok && left > 0 {
 				j.Next = in.Now.Add(left).Wall
 				if v.Decision == Wait {
 					d.Plan.soon(left)

@@ -67,7 +67,7 @@ func TestUnmountable(t *testing.T) {
 		{"a cgroup", func(c *Case) { c.Pod.Facts[Cgroup] = Fact{Truth: Yes, Alive: true} }, false},
 		{"a staged volume of another driver", func(c *Case) { c.Pod.Facts[Staged] = Fact{Truth: Yes} }, false},
 		{"a volume that is being set up", func(c *Case) {
-			c.Pod.Skeleton.Youngest, c.Hold.SumSince = now.Wall.Add(-time.Minute), Instant{}
+			c.Pod.Skeleton.Youngest, c.Hold.Seen = now.Wall.Add(-time.Minute), Instant{}
 		}, false},
 	} {
 		c := dead()

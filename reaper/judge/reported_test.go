@@ -61,7 +61,7 @@ func TestCredible(t *testing.T) {
 		{"f: arrived just in time", Yes, func(c *Case) { c.Log.Removal.At = now.Add(-30 * time.Second) }},
 		{"f: a stalled journal delivers it now", No, func(c *Case) { c.Log.Removal.Journal.Time = now.Wall.Add(-10 * time.Minute) }},
 		{"f: of this boot, whose ID the kernel writes with dashes", Yes, func(c *Case) {
-			c.Now.BootID, c.Log.Removal.At.BootID, c.Hold.Since.BootID, c.Hold.SumSince.BootID = "61-49", "61-49", "61-49", "61-49"
+			c.Now.BootID, c.Log.Removal.At.BootID, c.Hold.Since.BootID, c.Hold.Seen.BootID = "61-49", "61-49", "61-49", "61-49"
 			c.Log.Removal.Journal.BootID = "6149"
 		}},
 		{"f: of an earlier boot", No, func(c *Case) { c.Log.Removal.Journal.BootID = "a" }},
