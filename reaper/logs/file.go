@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"log/slog"
 	"os"
+	"time"
 
 	"github.com/nxadm/tail"
 
@@ -36,7 +38,8 @@ func (f *Follower) file(ctx context.Context, file File) error {
 	stop := context.AfterFunc(ctx, func() { t.Kill(nil) })
 	defer stop()
 	var stream parsers.Stream
-	for line := range t.Lines {
+	arrival := waits{at: f.cfg.Now(), now: f.cfg.Now}
+	for line := range arrival.each(t.Lines) {
 		if line.Err != nil {
 			return fmt.Errorf("cannot read %s: %w", file.Path, line.Err)
 		}
@@ -45,7 +48,7 @@ func (f *Follower) file(ctx context.Context, file File) error {
 			continue
 		}
 		l := parsers.Line{Text: []byte(line.Text), Source: file.Path, Syslog: file.Syslog}
-		stream.Next(&l, f.cfg.Now())
+		stream.Next(&l, arrival.at)
 		if parsers.Interesting(l.Text) {
 			// By the name: a line that was written just before a rotation counts as the new file's, which is the same
 			// kubelet's. Law 1 asks besides for the PID and the time in the line.
@@ -58,6 +61,27 @@ func (f *Follower) file(ctx context.Context, file File) error {
 		f.send(ctx, file.Path, l)
 	}
 	return t.Err()
+}
+
+// waits is a clock that advances only while the next line is waited for. A line of a message with newlines may be read long
+// after the line before it, since the lines before that have filled Lines: such a time is no gap between two messages.
+type waits struct {
+	at  time.Time
+	now func() time.Time
+}
+
+// each yields the lines of a channel.
+func (w *waits) each(lines <-chan *tail.Line) iter.Seq[*tail.Line] {
+	return func(yield func(*tail.Line) bool) {
+		for {
+			began := w.now()
+			line, ok := <-lines
+			w.at = w.at.Add(max(0, w.now().Sub(began)))
+			if !ok || !yield(line) {
+				return
+			}
+		}
+	}
 }
 
 // begin returns where to begin to read a file, and whether that may be within a line.

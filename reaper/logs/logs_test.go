@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -52,8 +53,14 @@ func until(t *testing.T, f *Follower, text string) (lines []parsers.Line) {
 // follow follows one file from its end, and waits until tail is there: a line that is written again and again has come.
 func follow(t *testing.T, path string) *Follower {
 	t.Helper()
+	return followAt(t, path, time.Now)
+}
+
+// followAt is follow with a clock.
+func followAt(t *testing.T, path string, now func() time.Time) *Follower {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	f := Follow(ctx, Config{Now: time.Now, Files: []File{{Path: path}}})
+	f := Follow(ctx, Config{Now: now, Files: []File{{Path: path}}})
 	t.Cleanup(func() {
 		cancel()
 		for range f.Lines() { // they end when the source has
@@ -65,6 +72,30 @@ func follow(t *testing.T, path string) *Follower {
 		case <-f.Lines():
 			return f
 		case <-time.After(100 * time.Millisecond): // tail may have begun after this line: write another
+		}
+	}
+}
+
+// TestQuotedWhileBusy: the lines of a message stay parts of it while they wait for the reader of Lines.
+func TestQuotedWhileBusy(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "kubelet.log")
+	write(t, path, info+"\n", 0)
+	var late atomic.Int64
+	f := followAt(t, path, func() time.Time { return time.Now().Add(time.Duration(late.Load())) })
+	const many = 3000 // more than Lines holds
+	var text strings.Builder
+	text.WriteString("E1128 17:13:49.000000    1234 nestedpendingoperations.go:348] Operation failed: mounting arguments: -t nfs s:/x\n")
+	for i := range many {
+		fmt.Fprintf(&text, victim+"\n", i+1000)
+	}
+	write(t, path, text.String(), os.O_APPEND)
+	for len(f.Lines()) < cap(f.Lines()) {
+		time.Sleep(time.Millisecond)
+	}
+	late.Store(int64(time.Minute))
+	for _, l := range until(t, f, fmt.Sprintf("%012d", many+999)) {
+		if l.Whole && !strings.Contains(string(l.Text), "000000000000") {
+			t.Fatalf("a quoted line counts: %s", l.Text)
 		}
 	}
 }
