@@ -81,7 +81,8 @@ func (n *node) act(a act) {
 			d.mounts = nil
 		}
 	case clockSet:
-		n.skew, n.trouble = n.skew+time.Duration(a.arg-32)*3*time.Minute, n.now
+		by := time.Duration(a.arg-32) * 3 * time.Minute
+		n.skew, n.skewed, n.trouble = n.skew+by, n.skewed+by.Abs(), n.now
 		n.oracle.clock = n.now
 		n.tell("the wall clock is set by %s", time.Duration(a.arg-32)*3*time.Minute)
 	case verbose:

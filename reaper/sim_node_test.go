@@ -22,6 +22,7 @@ type node struct {
 	booted time.Duration
 	boots  int
 	skew   time.Duration // of the wall clock
+	skewed time.Duration // by how much in all it was set
 	queue  []event       // sorted by time
 	turned int
 
