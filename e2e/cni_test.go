@@ -43,6 +43,9 @@ func cniLeft(t *testing.T, n *node) {
 	if len(leaked) != 4 || len(n.addresses(t, lost)) != 2 {
 		t.Fatalf("leaked %v", slices.Sorted(maps.Keys(leaked)))
 	}
+	for path := range leaked {
+		ageFile(t, path)
+	}
 	// Interrupted writes: of a sandbox that is not ready, and of a running one.
 	broken := n.truncate(t, blocked)
 	alive := n.truncate(t, n.living(t, cri))
@@ -236,12 +239,17 @@ func (n *node) truncate(t *testing.T, id string) file {
 	}
 	f.text = string(b)
 	write(t, f.path, "")
-	// A file that is younger than ten minutes may be that of an ADD under way.
+	ageFile(t, f.path)
+	return f
+}
+
+// ageFile makes a file an hour old. One that is younger than ten minutes may be that of an ADD under way.
+func ageFile(t *testing.T, path string) {
+	t.Helper()
 	hour := time.Now().Add(-time.Hour)
-	if err := os.Chtimes(f.path, hour, hour); err != nil {
+	if err := os.Chtimes(path, hour, hour); err != nil {
 		t.Fatal(err)
 	}
-	return f
 }
 
 var sandboxPath = regexp.MustCompile(`"sandbox":"([^"]+)"`)
