@@ -29,8 +29,11 @@ func TestInstallDoc(t *testing.T) {
 	} {
 		t.Run(way, func(t *testing.T) {
 			everywhere(t, func(t *testing.T, release string) {
-				layer := map[string]string{"etc/systemd/system-preset/99-default-disable.preset": "disable orphan-reaper.service\n"}
-				if way == "Tarball" {
+				layer := map[string]string{}
+				switch way {
+				case "RPM":
+					layer[preset] = disabled
+				case "Tarball":
 					layer[dropIn] = strings.ReplaceAll(quick, "/usr/sbin/", "/opt/orphan-reaper/bin/")
 				}
 				n := newNode(t, release, layer)

@@ -15,14 +15,17 @@ const asRPM = `force=$(command rpm --force-debian --version >/dev/null 2>&1 && e
 rpm() { command rpm $force --nodeps --dbpath /var/lib/rpm "$@"; }
 `
 
+// A preset as Fedora and RHEL have it.
+const (
+	preset   = "etc/systemd/system-preset/99-default-disable.preset"
+	disabled = "disable orphan-reaper.service\n"
+)
+
 // TestRPM shows the life of the RPM with a real rpm. Its scriptlets do what the macros of rpm-based distributions do;
 // presets decide whether the service starts.
 func TestRPM(t *testing.T) {
 	everywhere(t, func(t *testing.T, release string) {
-		n := newNode(t, release, map[string]string{
-			// Like Fedora and RHEL.
-			"etc/systemd/system-preset/99-default-disable.preset": "disable orphan-reaper.service\n",
-		})
+		n := newNode(t, release, map[string]string{preset: disabled})
 		steps(t, n, []step{
 			{"installed", rpmInstalled},
 			{"upgraded", rpmUpgraded},
