@@ -140,6 +140,8 @@ func (d *Daemon) turn(ctx context.Context, opt Options) (Status, error) {
 		d.schedule.ask(now + afterFailure)
 	case s.Now:
 		d.schedule.due = now
+	case s.Breaker != nil: // another process closes it, and /readyz counts from the first pass that finds it closed
+		d.schedule.ask(now + whileWaiting)
 	case s.waiting() || s.Node.KubeletKnown.Truth != judge.Yes: // the log of a kubelet that starts is not followed yet
 		d.schedule.ask(now + whileWaiting)
 	case s.reportedAndKept():

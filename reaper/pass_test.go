@@ -314,6 +314,10 @@ func TestSchedule(t *testing.T) {
 	later := func(by time.Duration) { w.now = w.now.Add(by) }
 
 	turn("nothing waits", otherwise)
+	w.Apply(judge.Event{Kind: judge.EventBreaker})
+	turn("the circuit breaker is open", whileWaiting)
+	w.Apply(judge.Event{Kind: judge.EventResumed})
+	turn("it is closed", otherwise)
 	later(time.Minute)
 	report("a new report", one, afterReport)
 	later(afterReport)
