@@ -125,20 +125,25 @@ func enforce(t *testing.T, c *cluster) {
 // keeps the pod with its data. When it is gone, the pod is removed.
 func mountedLater(t *testing.T, c *cluster) {
 	n, id := c.nodes[0], uid(10)
-	volume := filepath.Join("/var/lib/kubelet/pods", id, "volumes/kubernetes.io~empty-dir/mem")
-	n.Run(t, "mkdir", "-p", volume)
-	n.Run(t, "mount", "-t", "tmpfs", "-o", "size=1m", "later", volume)
-	lay(t, n.Path(volume, "precious"), "a user's")
-	n.orphan(t, id)
+	// It gets its name at last, since the kubelet removes empty directories, and the daemon moves what has no mount. The mount is on
+	// no volume: a kubelet at -v=2 reports no pod with a mounted one.
+	const staging = "/var/lib/kubelet/staging"
+	n.Run(t, "mkdir", "-p", staging+"/containers/mem")
+	n.Run(t, "mount", "-t", "tmpfs", "-o", "size=1m", "later", staging+"/containers/mem")
+	n.residue(t, staging)
+	n.Run(t, "mv", staging, filepath.Join("/var/lib/kubelet/pods", id))
+	dir := filepath.Join("/var/lib/kubelet/pods", id, "containers/mem")
+	lay(t, n.Path(dir, "precious"), "a user's")
 	n.waitRecord(t, id, "kept", "mounted")
 	throughout(t, 15*time.Second, func() string { // longer than the hold
-		return missing(exists(n.Path(volume, "precious")), "the file in the later mount is gone")
+		return missing(exists(n.Path(dir, "precious")), "the file in the later mount is gone")
 	})
 	if n.recorded(t, id, "quarantined", "") {
 		t.Error("the pod was moved")
 	}
-	n.Run(t, "umount", volume)
-	n.Run(t, "rm", "-r", filepath.Join("/var/lib/kubelet/pods", id))
+	n.Run(t, "umount", dir)
+	c.sweep(t, "sweep-unmounted") // else the next scan may come in five minutes
+	n.waitRecord(t, id, "removed", "")
 }
 
 // silent: a daemon that does not answer fails the Job, which names its node.
@@ -151,13 +156,19 @@ func silent(t *testing.T, c *cluster) {
 	}
 }
 
-// orphan makes an orphan of a pod that the API server never had, as after a restore of the cluster: what is left of a CSI volume
-// whose teardown was interrupted. It is as old as an hour, since a young volume keeps its pod.
+// orphan makes an orphan of a pod that the API server never had, as after a restore of the cluster.
 func (n *node) orphan(t *testing.T, uid string) {
 	t.Helper()
-	dir := filepath.Join("/var/lib/kubelet/pods", uid, "volumes/kubernetes.io~csi/pvc-e2e")
+	n.residue(t, filepath.Join("/var/lib/kubelet/pods", uid))
+}
+
+// residue makes what is left of a CSI volume whose teardown was interrupted. It is as old as an hour, since a young volume keeps
+// its pod.
+func (n *node) residue(t *testing.T, pod string) {
+	t.Helper()
+	dir := filepath.Join(pod, "volumes/kubernetes.io~csi/pvc-e2e")
 	lay(t, n.Path(dir, "vol_data.json"), `{"attachmentID":"csi-1","driverName":"e2e.csi.invalid","nodeName":"e2e","specVolID":"pvc-e2e",`+
-		`"volumeHandle":"`+uid+`","volumeLifecycleMode":"Persistent"}`)
+		`"volumeHandle":"vol-1","volumeLifecycleMode":"Persistent"}`)
 	old := time.Now().Add(-time.Hour)
 	for _, path := range []string{filepath.Join(dir, "vol_data.json"), dir, filepath.Dir(dir), filepath.Dir(filepath.Dir(dir))} {
 		if err := os.Chtimes(n.Path(path), old, old); err != nil {
