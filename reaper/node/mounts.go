@@ -134,7 +134,8 @@ func (r *mountReader) readOwn() error {
 	if r.regions, err = r.findRegions(); err != nil {
 		return err
 	}
-	r.scan(t, view{pid: os.Getpid(), node: true})
+	// Last, so that a mount which the kubelet has, too, is shown as the kubelet's.
+	defer r.scan(t, view{pid: os.Getpid(), node: true})
 	first := r.kubelet
 	if first == 0 {
 		first = 1
