@@ -509,14 +509,16 @@ func (p *pass) lift() {
 	}
 }
 
+// deaf reports whether a log cannot be read.
+func (l *Loop) deaf() bool { return l.LogProblems != nil && len(l.LogProblems()) > 0 }
+
 // release lets the pods be judged again that an operator restored and the kubelet does not report any more. Where a kept pod
 // is reported, no kubelet runs or its log cannot be read, silence about a pod shows nothing.
 func (p *pass) release() {
 	kept := slices.ContainsFunc(p.decided.Pods, func(j judge.Judged) bool {
 		return (j.Decision == judge.Keep || j.Decision == judge.IsAlive) && j.Facts[judge.Reported].Truth == judge.Yes
 	})
-	deaf := p.LogProblems != nil && len(p.LogProblems()) > 0
-	if now := p.Clock.Now(); kept || deaf || p.node.KubeletKnown.Truth != judge.Yes || p.listening == (judge.Instant{}) {
+	if now := p.Clock.Now(); kept || p.deaf() || p.node.KubeletKnown.Truth != judge.Yes || p.listening == (judge.Instant{}) {
 		p.listening = now
 	}
 	for _, uid := range judge.Silent(p.input(p.snapshot), p.listening) {

@@ -50,6 +50,26 @@ func TestQuarantineMade(t *testing.T) {
 	}
 }
 
+// TestDeaf: without a log no line asks for a pass, so the node is scanned more often: the kubelet may have another log.
+func TestDeaf(t *testing.T) {
+	w := newWorld()
+	d := w.daemon()
+	var problems []string
+	d.LogProblems = func() []string { return problems }
+	for _, test := range []struct {
+		problems []string
+		want     time.Duration
+	}{{nil, otherwise}, {[]string{"it is gone"}, whileReported}} {
+		problems = test.problems
+		if err := d.Turn(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := d.Due() - w.Now().Boot; got != test.want {
+			t.Errorf("%v: the next pass is due in %s, not %s", test.problems, got, test.want)
+		}
+	}
+}
+
 // TestSteps changes the world right before one call, and has what the loop does.
 func TestSteps(t *testing.T) {
 	tests := []struct {

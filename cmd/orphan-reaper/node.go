@@ -196,6 +196,7 @@ func (a *app) once(ctx context.Context, n *opened, opt reaper.Options) (reaper.S
 	})
 	s.Daemon = daemon
 	s.Problems = append(s.Problems, n.sources.problems()...)
+	s.Operator = s.Operator || n.sources.problem != ""
 	n.unlisted(&s)
 	if len(s.Problems) > 0 && os.Geteuid() != 0 {
 		s.Problems = append(s.Problems, "not everything can be read by this user: run it as root")

@@ -70,6 +70,18 @@ func TestRestoredBesideDaemon(t *testing.T) {
 
 // TestParse has one object for each report, null for a count that the line does not have, and on stderr the lines that have
 // the words in a form that is not read.
+// TestNoLog: a daemon that finds no log of the kubelet logs that, and a command asks for an operator.
+func TestNoLog(t *testing.T) {
+	s := newShell(t, "living "+living+" living\n")
+	s.sh("rm $NODE_LOG; echo")
+	stop := s.daemon("--mode=enforce")
+	s.waitLog("cannot find the kubelet's log")
+	stop()
+	if stdout, stderr, code := s.run("doctor"); code != 3 || !strings.Contains(stdout, "kubelet's log") {
+		t.Errorf("exit %d\n%s%s", code, stdout, stderr)
+	}
+}
+
 // TestOutputFull: a full disk of the output is not an error of the log, and the hint promises nothing.
 func TestOutputFull(t *testing.T) {
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)

@@ -61,7 +61,9 @@ func (a *app) daemon(cmd *cobra.Command) error {
 			return
 		}
 		stopped = n.logStopped(s.Stopped, stopped)
-		n.sources.follow(ctx, s.Node, false)
+		if n.sources.follow(ctx, s.Node, false) {
+			n.Ask("") // the metrics of this pass do not have the problem
+		}
 		if err := n.otherRoot(ctx, s); err != nil {
 			cancel(err)
 		}

@@ -83,7 +83,8 @@ func (s *sources) wanted(n judge.Node, recent bool) logs.Config {
 	case noJournal != nil:
 		s.problem = "cannot read the kubelet's log: " + noJournal.Error()
 	default:
-		s.problem = "cannot find the kubelet's log: it runs in no unit of systemd and writes to no file; name one by --log-files"
+		s.problem = "cannot find the kubelet's log: there is no journal of its unit, and its fd 1 and 2 lead to no file that has a name; " +
+			"name a file by --log-files, or restart a kubelet whose log was deleted"
 	}
 	return c
 }
@@ -115,11 +116,16 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// follow follows what is wanted on a node. It changes nothing if that is followed already.
-func (s *sources) follow(ctx context.Context, n judge.Node, recent bool) {
+// follow follows what is wanted on a node. It changes nothing if that is followed already. It reports whether it has become
+// impossible, which is logged: a daemon without a log does nothing.
+func (s *sources) follow(ctx context.Context, n judge.Node, recent bool) (lost bool) {
+	was := s.problem
 	c := s.wanted(n, recent)
+	if lost = s.problem != "" && s.problem != was; lost && !recent { // else a command prints it
+		s.log.WarnContext(ctx, "no dead pod is moved", slog.String("problem", s.problem))
+	}
 	if s.follower != nil && reflect.DeepEqual(c, s.following) {
-		return
+		return lost
 	}
 	s.stop()
 	s.following = c
@@ -136,6 +142,7 @@ func (s *sources) follow(ctx context.Context, n judge.Node, recent bool) {
 			}
 		}
 	}()
+	return lost
 }
 
 // stop ends what is followed.
