@@ -59,7 +59,7 @@ func (n *node) share(t *testing.T, dir string) string {
 	return dir
 }
 
-// daemonPod is the manifest of a pod with exactly the rights of docs/fleet.md. Directories that the suite has
+// daemonPod is the manifest of a pod with exactly the rights of the chart. Directories that the suite has
 // elsewhere than a node are mounted read-only, too. follow is the mount propagation of the kubelet's root directory.
 func (n *node) daemonPod(p pod, follow, state string, flags []string) string {
 	quoted := make([]string, len(flags))

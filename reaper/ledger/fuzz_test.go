@@ -14,15 +14,15 @@ import (
 // file; or the records are in order, no complete line is lost, and appending works.
 func FuzzLedger(f *testing.F) {
 	line := func(seq int64, kind judge.EventKind) string { return string(lineOf(f, seq, kind)) }
-	whole := line(1, "parking") + line(2, "parked") + line(3, "stripping")
+	whole := line(1, "moving") + line(2, "quarantined") + line(3, "cleaning")
 	f.Add([]byte(whole))
 	f.Add([]byte(whole[:len(whole)-20]))
 	f.Add([]byte(whole + "\x00\x00\x00\n"))
-	f.Add([]byte(line(1, "parking") + "{}\n" + line(2, "parked")))
+	f.Add([]byte(line(1, "moving") + "{}\n" + line(2, "quarantined")))
 	f.Add([]byte(line(2, "breaker") + line(1, "restored")))
 	f.Add([]byte(`{"seq":9223372036854775807,"kind":"x"}` + "\n"))
 	f.Add([]byte(line(1, "0")))                          // a kind of a newer program
-	f.Add([]byte(line(1, "parking") + line(2, "newer"))) // such a kind after a known line
+	f.Add([]byte(line(1, "moving") + line(2, "newer"))) // such a kind after a known line
 	f.Add([]byte("\n\n"))
 	f.Add([]byte(strings.Repeat("[", 20_000)))
 	dir := memDir(f)

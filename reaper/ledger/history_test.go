@@ -41,7 +41,7 @@ func TestHistory(t *testing.T) {
 			t.Errorf("of the pod that is gone: %v", got)
 		}
 		if got := kinds(s, 2); len(got) != 2 || got[0] != judge.EventQuarantined || got[1] != judge.EventRestoring {
-			t.Errorf("of the pod that is put back: %v", got)
+			t.Errorf("of the pod that is restored: %v", got)
 		}
 		if got := kinds(s, 4); !slices.Equal(got, []judge.EventKind{judge.EventUnmounted, judge.EventQuarantined}) {
 			t.Errorf("of an unmount that was cut short: %v", got)

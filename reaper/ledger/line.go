@@ -13,7 +13,7 @@ import (
 // A line of the ledger is one event in JSON. Its last field is a checksum, CRC-32C
 // (Castagnoli) in hexadecimal, of every byte before that field:
 //
-//	{"seq":7,"kind":"parked",…,"text":""    ,"crc":"89abcdef"}    \n
+//	{"seq":7,"kind":"quarantined",…,"text":""    ,"crc":"89abcdef"}    \n
 //	------------ the summed part --------
 const (
 	sumField = `,"crc":"`

@@ -192,7 +192,7 @@ func TestReserveForTornLine(t *testing.T) {
 	fill(t, dir)
 	f, err := os.OpenFile(filepath.Join(dir, ledgerFile), os.O_WRONLY|os.O_APPEND, 0) // there is room in its last block
 	testkit.Must(t, err)
-	_, err = f.WriteString(`{"seq":2,"kind":"parked"`)
+	_, err = f.WriteString(`{"seq":2,"kind":"quarantined"`)
 	testkit.Must(t, errors.Join(err, f.Close()))
 	s = open(t, dir, Options{})
 	if _, err := os.Stat(filepath.Join(dir, "ledger.torn-1")); err != nil || len(s.Entries()) != 1 {
