@@ -21,7 +21,7 @@ func FuzzLedger(f *testing.F) {
 	f.Add([]byte(line(1, "moving") + "{}\n" + line(2, "quarantined")))
 	f.Add([]byte(line(2, "breaker") + line(1, "restored")))
 	f.Add([]byte(`{"seq":9223372036854775807,"kind":"x"}` + "\n"))
-	f.Add([]byte(line(1, "0")))                          // a kind of a newer program
+	f.Add([]byte(line(1, "0")))                         // a kind of a newer program
 	f.Add([]byte(line(1, "moving") + line(2, "newer"))) // such a kind after a known line
 	f.Add([]byte("\n\n"))
 	f.Add([]byte(strings.Repeat("[", 20_000)))
