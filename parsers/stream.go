@@ -34,6 +34,9 @@ const (
 	usualPriority = "6"
 )
 
+// Begin notes that the next line may be in the middle of a message: lines before it were not read.
+func (s *Stream) Begin(at time.Time) { s.part, s.last = at.Add(moment), at }
+
 // Next takes the next line, which was written at the given time: journald's, or for a file the time of arrival.
 func (s *Stream) Next(l *Line, at time.Time) {
 	usual := l.Journal == nil || l.Journal.Priority == usualPriority || l.Journal.Priority == ""

@@ -39,6 +39,9 @@ func (f *Follower) file(ctx context.Context, file File) error {
 	defer stop()
 	var stream parsers.Stream
 	arrival := waits{at: f.cfg.Now(), now: f.cfg.Now}
+	if !f.cfg.Recent { // else what is there is read at once, for display
+		stream.Begin(arrival.at)
+	}
 	for line := range arrival.each(t.Lines) {
 		if line.Err != nil {
 			return fmt.Errorf("cannot read %s: %w", file.Path, line.Err)

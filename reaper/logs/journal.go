@@ -123,6 +123,7 @@ func (*Follower) next(streams map[string]*parsers.Stream, l *parsers.Line) {
 			clear(streams)
 		}
 		streams[key] = &parsers.Stream{}
+		streams[key].Begin(j.Time)
 	}
 	streams[key].Next(l, j.Time)
 }

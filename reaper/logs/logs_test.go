@@ -76,6 +76,20 @@ func followAt(t *testing.T, path string, now func() time.Time) *Follower {
 	}
 }
 
+// TestBeginsInMessage: the first lines that are read of a file may be the rest of a message whose beginning was not read.
+func TestBeginsInMessage(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "kubelet.log")
+	write(t, path, info+"\n", 0)
+	now := time.Now()
+	f := followAt(t, path, func() time.Time { return now })
+	write(t, path, fmt.Sprintf(victim, 1)+"\n"+fmt.Sprintf(victim, 2)+"\n", os.O_APPEND)
+	for _, l := range until(t, f, "000000000002") {
+		if l.Whole {
+			t.Errorf("it counts: %s", l.Text)
+		}
+	}
+}
+
 // TestQuotedWhileBusy: the lines of a message stay parts of it while they wait for the reader of Lines.
 func TestQuotedWhileBusy(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "kubelet.log")
@@ -205,9 +219,12 @@ cat "%[1]s/entries"
 exec sleep 600
 `
 
-func entry(stream, fields, message string) string {
-	return fmt.Sprintf(`{"__CURSOR":"c","__REALTIME_TIMESTAMP":"1795221171807189","_SYSTEMD_UNIT":"kubelet.service","_PID":"1234",`+
-		`"_UID":"0","_BOOT_ID":"b","_STREAM_ID":%q,"PRIORITY":"6"%s,"MESSAGE":%s}`+"\n", stream, fields, message)
+func entry(stream, fields, message string) string { return entryAt(0, stream, fields, message) }
+
+// entryAt is an entry of some seconds later.
+func entryAt(seconds int, stream, fields, message string) string {
+	return fmt.Sprintf(`{"__CURSOR":"c","__REALTIME_TIMESTAMP":"%d","_SYSTEMD_UNIT":"kubelet.service","_PID":"1234",`+
+		`"_UID":"0","_BOOT_ID":"b","_STREAM_ID":%q,"PRIORITY":"6"%s,"MESSAGE":%s}`+"\n", 1795221171807189+seconds*1_000_000, stream, fields, message)
 }
 
 func quoted(s string) string {
@@ -219,12 +236,14 @@ func TestJournal(t *testing.T) {
 	dir := t.TempDir()
 	numbers := strings.ReplaceAll(fmt.Sprintf("%d", fmt.Appendf(nil, victim, 4)), " ", ",")
 	write(t, filepath.Join(dir, "entries"), entry("a", "", quoted(fmt.Sprintf(victim, 1)))+
-		entry("a", "", quoted(fmt.Sprintf(victim, 2)))+
-		entry("a", `,"_LINE_BREAK":"nul"`, quoted(fmt.Sprintf(victim, 3)))+
+		entryAt(2, "a", "", quoted(fmt.Sprintf(victim, 2)))+
+		entryAt(2, "a", `,"_LINE_BREAK":"nul"`, quoted(fmt.Sprintf(victim, 3)))+
 		"no entry\n"+
-		entry("b", "", quoted(info))+entry("b", "", numbers)+
-		entry("c", "", quoted(info))+entry("j", `,"MESSAGE_ID":"`+parsers.Dropped+`"`, `"Suppressed"`)+
-		entry("c", "", quoted(fmt.Sprintf(victim, 5))), 0)
+		entry("b", "", quoted(info))+entryAt(2, "b", "", numbers)+
+		entry("c", "", quoted(info))+entryAt(2, "j", `,"MESSAGE_ID":"`+parsers.Dropped+`"`, `"Suppressed"`)+
+		// What follows may be the rest of a message whose beginning is missing.
+		entryAt(2, "c", "", quoted(fmt.Sprintf(victim, 5)))+entryAt(2, "c", "", quoted(fmt.Sprintf(victim, 6)))+
+		entryAt(4, "c", "", quoted(fmt.Sprintf(victim, 7))), 0)
 	program := filepath.Join(dir, "journalctl")
 	if err := os.WriteFile(program, fmt.Appendf(nil, stand, dir), 0o700); err != nil {
 		t.Fatal(err)
@@ -232,13 +251,13 @@ func TestJournal(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	f := Follow(ctx, Config{Now: time.Now, Units: []string{"kubelet.service"}, Journalctl: Journalctl{Program: program}})
-	lines := until(t, f, "000000000005")
-	for i, whole := range []bool{false, true, false, true, false} {
+	lines := until(t, f, "000000000007")
+	for i, whole := range []bool{false, true, false, true, false, false, true} {
 		if l := lines[i]; l.Whole != whole || l.Journal == nil || l.Journal.PID != 1234 || l.Journal.Unit != "kubelet.service" || l.Journal.Time.IsZero() {
 			t.Errorf("entry %d: whole %t, want %t: %+v", i+1, l.Whole, whole, l.Journal)
 		}
 	}
-	if s := f.Sources(); len(s) != 1 || s[0].Lines != 8 || s[0].Err != "" {
+	if s := f.Sources(); len(s) != 1 || s[0].Lines != 10 || s[0].Err != "" {
 		t.Errorf("%+v", s)
 	}
 	args, err := os.ReadFile(filepath.Join(dir, "args"))
