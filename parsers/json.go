@@ -95,7 +95,8 @@ func journalObject(o object) (envelope, bool) {
 	e := envelope{text: stripColour(text), whole: true, journal: &Journal{}}
 	for key, to := range map[string]*string{
 		"_SYSTEMD_UNIT": &e.journal.Unit, "_UID": &e.journal.UID, "_BOOT_ID": &e.journal.BootID,
-		"_STREAM_ID": &e.journal.StreamID, "PRIORITY": &e.journal.Priority, "MESSAGE_ID": &e.journal.MessageID, "_LINE_BREAK": &e.journal.LineBreak, "SYSLOG_IDENTIFIER": &e.program,
+		"_STREAM_ID": &e.journal.StreamID, "PRIORITY": &e.journal.Priority, "MESSAGE_ID": &e.journal.MessageID, "_TRANSPORT": &e.journal.Transport,
+		"_LINE_BREAK": &e.journal.LineBreak, "SYSLOG_IDENTIFIER": &e.program,
 	} {
 		if o[key] == nil {
 			continue

@@ -56,7 +56,7 @@ type Line struct {
 	// Syslog is true for a file that a syslog daemon writes.
 	Syslog bool
 	// Whole is true if the line is known to be a complete line that its writer wrote as one, and no line of the second
-	// before it in this stream may be a message with newlines (law 1, d and e). See Stream.
+	// before it in this stream may be a message with newlines. See Stream.
 	Whole bool
 	// Mixed is true if this stream had whole lines of the kubelet in the other format, text or JSON, since it was opened.
 	Mixed bool
@@ -72,6 +72,7 @@ type Journal struct {
 	LineBreak string    // _LINE_BREAK, "" for a whole line
 	Priority  string    // PRIORITY: a line that begins with "<3>" has another than the stream (sd-daemon(3))
 	MessageID string    // MESSAGE_ID
+	Transport string    // _TRANSPORT: "driver" for journald's own entries (systemd.journal-fields(7))
 	Time      time.Time // __REALTIME_TIMESTAMP
 }
 

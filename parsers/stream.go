@@ -28,8 +28,10 @@ const (
 	moment = time.Second
 	// atOnce bounds the time between two lines of one message.
 	atOnce = 100 * time.Millisecond
-	// Dropped is the message ID of "Suppressed N messages from UNIT" (sd-messages.h).
-	Dropped = "a596d6fe7bfa4994828e72309e95d61e"
+	// DroppedID is the message ID of "Suppressed N messages from UNIT" (sd-messages.h).
+	DroppedID = "a596d6fe7bfa4994828e72309e95d61e"
+	// driver is the _TRANSPORT of the entries that journald writes itself.
+	driver = "driver"
 	// usualPriority is the priority of a stream's lines without a prefix (SyslogLevel= in systemd.exec(5)).
 	usualPriority = "6"
 )
@@ -39,6 +41,11 @@ func (s *Stream) Begin(at time.Time) { s.part, s.last = at.Add(moment), at }
 
 // Next takes the next line, which was written at the given time: journald's, or for a file the time of arrival.
 func (s *Stream) Next(l *Line, at time.Time) {
+	if l.Journal.Dropped() { // any line may be missing, also one that quotes a text
+		l.Whole, s.known, s.last = false, false, at
+		s.part = latest(s.part, at.Add(moment))
+		return
+	}
 	usual := l.Journal == nil || l.Journal.Priority == usualPriority || l.Journal.Priority == ""
 	part, quoted := s.within(&s.part, at), s.within(&s.quoted, at)
 	l.Whole = s.known && usual && !part && !quoted && !breaks(l)
@@ -49,13 +56,24 @@ func (s *Stream) Next(l *Line, at time.Time) {
 		follows = AfterLine(l.Text)
 	}
 	switch {
-	case l.Journal != nil && l.Journal.MessageID == Dropped: // any line may be missing
-		*s = Stream{part: at.Add(moment), last: at}
 	case !usual || follows == FollowsPart:
 		s.part = at.Add(moment)
 	case follows == FollowsQuoted:
 		s.quoted = at.Add(moment)
 	}
+}
+
+// Dropped reports whether journald notes with this entry that it has dropped others, of any stream. Every user may write the
+// message ID, but no field that begins with an underscore.
+func (j *Journal) Dropped() bool {
+	return j != nil && j.MessageID == DroppedID && j.Transport == driver
+}
+
+func latest(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
 }
 
 // within reports whether a line came before the end of a message, and puts off that end if it came at once after the line

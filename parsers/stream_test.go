@@ -12,7 +12,7 @@ const (
 	mount  = `E1128 17:13:49.100000    1234 mount_linux.go:271] Mount failed: exit status 32`
 )
 
-// TestWhole has lines of one stream and the time between them. The last is a report that counts or not (law 1, d and e).
+// TestWhole has lines of one stream and the time between them. The last is a report that counts or not.
 func TestWhole(t *testing.T) {
 	type line struct {
 		after time.Duration
@@ -26,6 +26,7 @@ func TestWhole(t *testing.T) {
 		}
 	}
 	usual := journal(func(*Journal) {})
+	dropped := journal(func(j *Journal) { j.MessageID, j.Transport = DroppedID, driver })
 	file := func(*Line) {}
 	syslog := func(l *Line) { l.Syslog = true }
 	tests := []struct {
@@ -52,7 +53,14 @@ func TestWhole(t *testing.T) {
 		{"an entry that ends at a NUL", []line{{0, info, usual}, {time.Second, victim, journal(func(j *Journal) { j.LineBreak = "nul" })}}, false},
 		{"after an entry that ends at LineMax", []line{{0, info, journal(func(j *Journal) { j.LineBreak = "line-max" })}, {2 * time.Second, victim, usual}}, false},
 		{"with a priority of its own", []line{{0, info, usual}, {time.Second, victim, journal(func(j *Journal) { j.Priority = "3" })}}, false},
-		{"after entries were dropped", []line{{0, info, usual}, {time.Second, "Suppressed 9 messages", journal(func(j *Journal) { j.MessageID = Dropped })}, {100 * time.Millisecond, victim, usual}}, false},
+		{"after entries were dropped", []line{{0, info, usual}, {time.Second, "Suppressed 9 messages", dropped}, {100 * time.Millisecond, victim, usual}}, false},
+		{"the second after entries were dropped", []line{{0, info, usual}, {time.Second, "Suppressed 9 messages", dropped}, {200 * time.Millisecond, info, usual}, {700 * time.Millisecond, victim, usual}}, false},
+		{"the first long after entries were dropped", []line{{0, info, usual}, {time.Second, "Suppressed 9 messages", dropped}, {5 * time.Second, victim, usual}}, false},
+		{"the second long after entries were dropped", []line{{0, info, usual}, {time.Second, "Suppressed 9 messages", dropped}, {5 * time.Second, info, usual}, {0, victim, usual}}, true},
+		{"after entries were dropped after one that quotes", []line{{0, info, usual}, {time.Second, mount, usual}, {0, "Suppressed 9 messages", dropped}, {50 * time.Millisecond, info, usual}, {800 * time.Millisecond, victim, usual}}, false},
+		// Every user may write the message ID.
+		{"after an entry that is not journald's", []line{{0, info, usual}, {time.Second, info, journal(func(j *Journal) { j.MessageID, j.Transport = DroppedID, "journal" })}, {100 * time.Millisecond, victim, usual}}, true},
+		{"after one that quotes and one that is not journald's", []line{{0, info, usual}, {time.Second, mount, usual}, {0, info, journal(func(j *Journal) { j.MessageID, j.Transport = DroppedID, "journal" })}, {200 * time.Millisecond, info, usual}, {700 * time.Millisecond, victim, usual}}, false},
 	}
 	for _, test := range tests {
 		at := time.Date(2026, 11, 28, 17, 13, 40, 0, time.UTC)
@@ -90,6 +98,30 @@ func TestMixed(t *testing.T) {
 	}
 	if l := next(forged, 2*time.Second); !l.Mixed {
 		t.Errorf("a JSON object in a text log: %+v", l)
+	}
+}
+
+// TestDroppedMixed: what a stream has had of both formats is not forgotten when entries are dropped.
+func TestDroppedMixed(t *testing.T) {
+	at := time.Date(2026, 11, 28, 17, 13, 40, 0, time.UTC)
+	var s Stream
+	for _, l := range []struct {
+		text string
+		j    Journal
+		want bool
+	}{
+		{info, Journal{StreamID: "s"}, false},
+		{info, Journal{StreamID: "s"}, false},
+		{`{"ts":1795221171807.189,"caller":"a/b.go:1","msg":"x"}`, Journal{StreamID: "s"}, true},
+		{"Suppressed", Journal{MessageID: DroppedID, Transport: driver}, false},
+		{info, Journal{StreamID: "s"}, false},
+		{info, Journal{StreamID: "s"}, true},
+	} {
+		at = at.Add(2 * time.Second)
+		line := Line{Text: []byte(l.text), Journal: &l.j}
+		if s.Next(&line, at); line.Mixed != l.want {
+			t.Errorf("%s: mixed %t", l.text, line.Mixed)
+		}
 	}
 }
 

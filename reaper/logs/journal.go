@@ -26,7 +26,7 @@ const (
 	// waitDelay is how long a process that the child started may keep its output open.
 	waitDelay = 2 * time.Second
 	// outputFields are the fields to print. journalctl adds the cursor, the times and the boot ID.
-	outputFields = "MESSAGE,_PID,_UID,_SYSTEMD_UNIT,_BOOT_ID,_STREAM_ID,_LINE_BREAK,PRIORITY,MESSAGE_ID"
+	outputFields = "MESSAGE,_PID,_UID,_SYSTEMD_UNIT,_BOOT_ID,_STREAM_ID,_LINE_BREAK,PRIORITY,MESSAGE_ID,_TRANSPORT"
 )
 
 // mostStreams bounds the streams in memory. A kubelet has one or two.
@@ -42,7 +42,7 @@ func (f *Follower) arguments() []string {
 	for _, unit := range f.cfg.Units {
 		args = append(args, "_SYSTEMD_UNIT="+unit, "+")
 	}
-	return append(args, "MESSAGE_ID="+parsers.Dropped)
+	return append(args, "MESSAGE_ID="+parsers.DroppedID, "_TRANSPORT=driver")
 }
 
 // journal runs one journalctl and delivers its entries until it ends.
@@ -110,8 +110,10 @@ func (f *Follower) entries(ctx context.Context, r io.Reader) error {
 // next sets whether the entry is a whole line, by those before it in its stream.
 func (*Follower) next(streams map[string]*parsers.Stream, l *parsers.Line) {
 	j := l.Journal
-	if j.MessageID == parsers.Dropped { // any stream may have lost an entry
-		clear(streams)
+	if j.Dropped() {
+		for _, s := range streams {
+			s.Next(l, j.Time)
+		}
 		return
 	}
 	key := j.StreamID
@@ -176,6 +178,7 @@ func decode(line []byte) (parsers.Line, bool) {
 		LineBreak value `json:"_LINE_BREAK"`
 		Priority  value `json:"PRIORITY"`
 		MessageID value `json:"MESSAGE_ID"`
+		Transport value `json:"_TRANSPORT"`
 	}
 	if len(line) == 0 || json.Unmarshal(line, &raw) != nil || raw.Cursor == "" {
 		return parsers.Line{}, false
@@ -183,6 +186,7 @@ func decode(line []byte) (parsers.Line, bool) {
 	j := parsers.Journal{
 		Unit: string(raw.Unit), UID: string(raw.UID), BootID: string(raw.BootID), StreamID: string(raw.Stream),
 		LineBreak: string(raw.LineBreak), Priority: string(raw.Priority), MessageID: string(raw.MessageID),
+		Transport: string(raw.Transport),
 	}
 	if pid, err := strconv.ParseInt(string(raw.PID), 10, 32); err == nil && pid > 0 {
 		j.PID = int(pid)

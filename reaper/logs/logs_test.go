@@ -15,6 +15,7 @@ import (
 
 const (
 	victim = `E1128 17:13:49.123456    1234 kubelet_volumes.go:263] "There were many similar errors. Turn up verbosity to see them." err="orphaned pod \"11111111-1111-4111-8111-%012d\" found, but error occurred when trying to remove the volumes dir: not a directory" numErrs=2`
+	mount  = `E1128 17:13:49.100000    1234 mount_linux.go:271] Mount failed: exit status 32`
 	info   = `I1128 17:13:40.000000    1234 kubelet.go:2400] "SyncLoop ADD" source="api"`
 )
 
@@ -240,10 +241,17 @@ func TestJournal(t *testing.T) {
 		entryAt(2, "a", `,"_LINE_BREAK":"nul"`, quoted(fmt.Sprintf(victim, 3)))+
 		"no entry\n"+
 		entry("b", "", quoted(info))+entryAt(2, "b", "", numbers)+
-		entry("c", "", quoted(info))+entryAt(2, "j", `,"MESSAGE_ID":"`+parsers.Dropped+`"`, `"Suppressed"`)+
+		entry("c", "", quoted(info))+entryAt(2, "j", `,"_TRANSPORT":"driver","MESSAGE_ID":"`+parsers.DroppedID+`"`, `"Suppressed"`)+
 		// What follows may be the rest of a message whose beginning is missing.
 		entryAt(2, "c", "", quoted(fmt.Sprintf(victim, 5)))+entryAt(2, "c", "", quoted(fmt.Sprintf(victim, 6)))+
-		entryAt(4, "c", "", quoted(fmt.Sprintf(victim, 7))), 0)
+		entryAt(4, "c", "", quoted(fmt.Sprintf(victim, 8)))+
+		// The same entry of another program than journald has no meaning.
+		entryAt(6, "j", `,"_TRANSPORT":"journal","MESSAGE_ID":"`+parsers.DroppedID+`"`, `"Suppressed"`)+
+		entryAt(6, "c", "", quoted(fmt.Sprintf(victim, 9)))+
+		// Another user's entry does not end the second after a line that quotes.
+		entryAt(8, "c", "", quoted(mount))+
+		entryAt(8, "k", `,"_TRANSPORT":"journal","MESSAGE_ID":"`+parsers.DroppedID+`"`, `"Suppressed"`)+
+		entryAt(8, "c", "", quoted(info))+entryAt(8, "c", "", quoted(fmt.Sprintf(victim, 7))), 0)
 	program := filepath.Join(dir, "journalctl")
 	if err := os.WriteFile(program, fmt.Appendf(nil, stand, dir), 0o700); err != nil {
 		t.Fatal(err)
@@ -252,16 +260,16 @@ func TestJournal(t *testing.T) {
 	defer cancel()
 	f := Follow(ctx, Config{Now: time.Now, Units: []string{"kubelet.service"}, Journalctl: Journalctl{Program: program}})
 	lines := until(t, f, "000000000007")
-	for i, whole := range []bool{false, true, false, true, false, false, true} {
+	for i, whole := range []bool{false, true, false, true, false, false, true, true, false} {
 		if l := lines[i]; l.Whole != whole || l.Journal == nil || l.Journal.PID != 1234 || l.Journal.Unit != "kubelet.service" || l.Journal.Time.IsZero() {
 			t.Errorf("entry %d: whole %t, want %t: %+v", i+1, l.Whole, whole, l.Journal)
 		}
 	}
-	if s := f.Sources(); len(s) != 1 || s[0].Lines != 10 || s[0].Err != "" {
+	if s := f.Sources(); len(s) != 1 || s[0].Lines != 16 || s[0].Err != "" {
 		t.Errorf("%+v", s)
 	}
 	args, err := os.ReadFile(filepath.Join(dir, "args"))
-	if err != nil || !strings.Contains(string(args), "--since=-10s\n_SYSTEMD_UNIT=kubelet.service\n+\nMESSAGE_ID="+parsers.Dropped) {
+	if err != nil || !strings.Contains(string(args), "--since=-10s\n_SYSTEMD_UNIT=kubelet.service\n+\nMESSAGE_ID="+parsers.DroppedID+"\n_TRANSPORT=driver") {
 		t.Errorf("%s, %v", args, err)
 	}
 	cancel()
