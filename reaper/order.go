@@ -77,7 +77,7 @@ func (l *Loop) order(ctx context.Context, uids []parsers.PodUID, plan func([]jud
 	}
 	defer leave()
 	p := l.orderPass()
-	p.recover()
+	recovered := p.recover()
 	p.snapshot = p.Scanner.Scan(ctx, uids, uids)
 	p.node = p.snapshot.Node
 	var moves []judge.Move
@@ -92,7 +92,9 @@ func (l *Loop) order(ctx context.Context, uids []parsers.PodUID, plan func([]jud
 		planned, err := plan(entries, *pod)
 		moves, errs = append(moves, planned...), append(errs, err)
 	}
-	p.carryOut(ctx, moves)
+	if recovered { // else the problems have why
+		p.carryOut(ctx, moves)
+	}
 	p.record()
 	for _, problem := range p.problems {
 		errs = append(errs, errors.New(problem))

@@ -72,6 +72,7 @@ const (
 // everything else is in the status.
 func (l *Loop) Pass(ctx context.Context, opt Options) (Status, error) {
 	p := l.begin(opt)
+	recovered := false
 	if !opt.DryRun {
 		leave, err := l.Ledger.Enter(ctx)
 		if err != nil {
@@ -79,14 +80,14 @@ func (l *Loop) Pass(ctx context.Context, opt Options) (Status, error) {
 		}
 		defer leave()
 		p.lift()
-		p.recover()
+		recovered = p.recover()
 	}
 	p.scan(ctx)
 	if !opt.DryRun {
 		p.makeQuarantine()
 		p.release()
 		p.write(conflicts(p.decided.Plan.Conflicts, p.node, p.Clock.Now())...)
-		if p.restore(ctx, p.decided.Plan.Restores, p.decided.Plan.Breaker) {
+		if recovered && p.restore(ctx, p.decided.Plan.Restores, p.decided.Plan.Breaker) {
 			p.move(ctx)
 			p.clean(ctx)
 		}
@@ -138,6 +139,7 @@ type pass struct {
 	problems []string
 	cleaned  []parsers.PodUID // confirmed dead in this pass
 	now      bool             // a clean gave way
+	old      bool             // a batch of moves was begun after the scan
 }
 
 // scan reads the node and decides.
@@ -202,8 +204,8 @@ func (p *pass) fail(what string, err error) {
 	p.Log.Error("a step of the pass failed", slog.String("what", what), slog.Any("error", err))
 }
 
-// restore moves living pods back: the intents and the breaker are written first, together. It returns false if they could not
-// be written: then nothing else may be changed either.
+// restore moves living pods back: the intents and the breaker are written first, together. It returns false if these or the
+// results could not be written: then nothing else may be changed either.
 func (p *pass) restore(ctx context.Context, moves, breaker []judge.Move) bool {
 	permit := p.permit()
 	if len(moves) == 0 || !permit.MayRestore() {
@@ -217,9 +219,8 @@ func (p *pass) restore(ctx context.Context, moves, breaker []judge.Move) bool {
 	if !p.write(events...) {
 		return false
 	}
-	p.write(results(p.Disk.Execute(ctx, permit, moves), p.node, p.Clock.Now())...)
 	p.now = true // the next scan shows where the pods are
-	return true
+	return p.write(results(p.Disk.Execute(ctx, permit, moves), p.node, p.Clock.Now())...)
 }
 
 // move moves the pods that are planned to quarantine, in batches: intent, recheck, rename, recheck, result.
@@ -246,8 +247,11 @@ func (p *pass) moveBatch(ctx context.Context, batch []judge.Move) bool {
 	if !p.write(intents(batch, p.node, now)...) {
 		return false
 	}
+	p.old = true
 	still, withdrawn := p.recheck(ctx, batch)
-	p.write(results(withdrawn, p.node, p.Clock.Now())...)
+	if !p.write(results(withdrawn, p.node, p.Clock.Now())...) {
+		return false // the next pass finds by the intents that nothing was moved
+	}
 	permit := p.permit()
 	if len(still) == 0 || !permit.MayRemove() {
 		return p.write(results(refuse(still, "the gate was shut"), p.node, p.Clock.Now())...) && permit.MayRemove()
@@ -331,8 +335,12 @@ func (p *pass) recheckMoved(ctx context.Context, outcomes []judge.Outcome) bool 
 }
 
 // clean removes what is due in quarantine, and gives way after a second: a living pod waits for the next scan. Everything
-// about the entry was judged by the scan of this pass.
+// about the entry was judged by the scan of this pass. Many batches of moves may take minutes after that scan, so then the
+// next pass cleans.
 func (p *pass) clean(ctx context.Context) {
+	if p.old {
+		return
+	}
 	slice := max(p.slice, cleanSlice)
 	if next := p.decided.Plan.Next; next > 0 {
 		slice = min(slice, max(next, afterReport))
@@ -363,7 +371,9 @@ func (p *pass) clean(ctx context.Context) {
 				p.cleaned = append(p.cleaned, o.Move.UID)
 			}
 		}
-		p.write(results(outcomes, p.node, p.Clock.Now())...)
+		if !p.write(results(outcomes, p.node, p.Clock.Now())...) {
+			return
+		}
 	}
 }
 
@@ -393,6 +403,9 @@ func (p *pass) sweepCNI(ctx context.Context) {
 // next returns after how long time alone may change something.
 func (p *pass) next() time.Duration {
 	next := p.decided.Plan.Next
+	if p.old && len(p.decided.Plan.Cleans) > 0 {
+		next = 1
+	}
 	if p.CNI == nil || p.opt.DryRun {
 		return next
 	}
@@ -474,8 +487,9 @@ func (l *Loop) record() {
 }
 
 // recover closes the intents that have no result, by where the directory is. Cleans and purges of what is still there go on
-// after the scan.
-func (p *pass) recover() {
+// after the scan. It returns false if a result could not be written: then nothing may be changed.
+func (p *pass) recover() bool {
+	written := true
 	for name, e := range p.Ledger.Entries() {
 		removes := e.Phase == judge.Cleaning || e.Phase == judge.Purging
 		if !removes && e.Phase != judge.Moving && e.Phase != judge.Restoring {
@@ -495,8 +509,9 @@ func (p *pass) recover() {
 				r.Other, r.OtherID = name+judge.OtherSuffix, other
 			}
 		}
-		p.write(r)
+		written = p.write(r) && written
 	}
+	return written
 }
 
 // lift ends an operator's restore: the sweep names the pod.

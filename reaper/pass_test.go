@@ -425,6 +425,57 @@ func TestGivesWay(t *testing.T) {
 	}
 }
 
+// TestWithdrawnNeedsLedger has two pods in one batch, one of which is alive at the recheck, and a ledger that cannot be written
+// any more: the other one is not moved, and it is moved when there is space.
+func TestWithdrawnNeedsLedger(t *testing.T) {
+	w := newWorld(one, two)
+	w.verbose = true
+	d := w.daemon()
+	w.before = func(call string) {
+		if call == "scan 2+0" {
+			w.pods[one].alive = true
+			w.fail = "not-moved"
+		}
+	}
+	w.run(t.Context(), t, d, 3*time.Minute)
+	if calls := w.has(); !strings.Contains(calls, "scan 2+0; write not-moved") || strings.Contains(calls, "quarantine") {
+		t.Errorf("%s", calls)
+	}
+	w.before, w.fail = func(string) {}, ""
+	w.run(t.Context(), t, d, 3*time.Minute)
+	if w.pods[one] == nil || w.pods[two] != nil {
+		t.Errorf("%v: %s", w.pods, w.has())
+	}
+}
+
+// TestReturnsWhileOthersMove has an entry to clean and a pod to move in one pass. If the entry's pod returns during the move, it
+// is restored and not cleaned. If it does not, the next pass cleans it within a second.
+func TestReturnsWhileOthersMove(t *testing.T) {
+	for _, returns := range []bool{true, false} {
+		w := newWorld(one, two)
+		w.verbose = true
+		w.pods[two].mounted = true
+		d := w.daemon()
+		w.run(t.Context(), t, d, 70*time.Second)
+		w.pods[two].mounted = false
+		w.Folded.Breaker = &judge.Event{}
+		w.run(t.Context(), t, d, 10*time.Minute)
+		w.Folded.Breaker, w.calls = nil, nil
+		w.before = func(call string) {
+			if returns && call == "quarantine "+string(two) {
+				w.returns()
+			}
+		}
+		if err := d.Turn(t.Context()); err != nil || w.pods[two] != nil || w.count("write cleaning") > 0 || d.Due()-w.now.Boot > time.Second {
+			t.Fatalf("%v, due in %s: %s", err, d.Due()-w.now.Boot, w.has())
+		}
+		w.now = w.now.Add(time.Second)
+		if err := d.Turn(t.Context()); err != nil || (w.pods[one] != nil) != returns || (w.count("write cleaning") > 0) == returns {
+			t.Errorf("%v: %s", err, w.has())
+		}
+	}
+}
+
 // TestRestoreNeedsLedger has a pod that is alive right after its move, and a ledger that is full: it is not restored without an
 // intent, nothing else is moved or cleaned, and it is restored when there is space.
 func TestRestoreNeedsLedger(t *testing.T) {
