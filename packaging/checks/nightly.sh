@@ -18,26 +18,28 @@ step tools make e2e-kubelets e2e-cluster-tools lint-tools packaging-tools e2e-cr
 export ORPHAN_REAPER_PROGRAM=$PWD/bin/orphan-reaper
 goon=1
 
+# Beside real kubelets one suite at a time runs, since they share a place on the machine. The cluster comes first: a suite that
+# makes mount namespaces while scenarios run holds copies of their mounts.
+begin cluster make e2e-cluster
 begin e2e make e2e TESTFLAGS="-run 'Test(BesideKubelets|CNIStream)'"
-step container nice make test-container
 step long nice env ORPHAN_REAPER_LONG=1 GOFLAGS=-count=1 make test TESTFLAGS='-timeout 30m'
 step race nice env GOFLAGS=-count=1 make race TESTFLAGS='-timeout 30m'
+step fuzz nice make fuzz FUZZTIME=150s
 join e2e
 
 begin crio make e2e-crio
-step fuzz nice make fuzz FUZZTIME=60s
-join crio
-
-begin defaults make defaults DEFAULT_PODS=20
+step container nice make test-container
 step lint-packages nice make lint-packages
 step repro nice make repro
-step simulate nice make simulate SEEDS=20000
-join defaults
+step simulate nice make simulate SEEDS=10000
+join crio
 
-begin cluster make e2e-cluster
+begin returns make returns RETURN_STARTS=80
 step packages make test-packages
-join cluster
+join returns
 
+begin defaults make defaults DEFAULT_PODS=20
 step guest make test-guest
-step returns make returns RETURN_STARTS=80
+join defaults
+join cluster
 step bench make bench-short
