@@ -68,11 +68,11 @@ type directory struct {
 	host     string      // the host name in etc-hosts
 }
 
-// readDirectories reads the entries of these names. Of a pod in entries it also reads whether the directory has only what a
-// kubelet makes first.
-func (s *Scanner) readDirectories(ctx context.Context, names []string, entries parsers.PodSet) (map[string]directory, error) {
-	found := make(map[string]directory, len(names))
-	if len(names) == 0 {
+// readDirectories reads the directories of all pods of the scan, also of those that were not listed: a pod may have returned
+// since. Of a pod in quarantine it also reads whether the directory has only what a kubelet makes first.
+func (s *Scanner) readDirectories(ctx context.Context, c *scan) (map[string]directory, error) {
+	found := make(map[string]directory, len(c.asked))
+	if len(c.asked) == 0 {
 		return found, nil
 	}
 	pods, err := s.podsDir()
@@ -84,17 +84,17 @@ func (s *Scanner) readDirectories(ctx context.Context, names []string, entries p
 	if err != nil {
 		return nil, fdpath.PathError("statx", s.cfg.RootDir+"/pods", err)
 	}
-	for _, name := range names {
+	for _, name := range c.asked {
 		if err := ctx.Err(); err != nil {
 			return found, fmt.Errorf("cannot read the pods' directories in time: %w", err)
 		}
-		found[name] = s.readDirectory(pods, fdpath.DevOf(&st), name, entries[parsers.PodUID(name)])
+		found[name] = s.readDirectory(pods, fdpath.DevOf(&st), name, c)
 	}
 	return found, nil
 }
 
 // readDirectory reads one entry of the pods directory, which lies on the device dev.
-func (s *Scanner) readDirectory(pods *fdpath.Dir, dev uint64, name string, quarantined bool) directory {
+func (s *Scanner) readDirectory(pods *fdpath.Dir, dev uint64, name string, c *scan) directory {
 	d := directory{present: judge.Yes, fact: judge.Fact{Truth: judge.No}}
 	at, err := pods.Step(name)
 	switch {
@@ -108,7 +108,9 @@ func (s *Scanner) readDirectory(pods *fdpath.Dir, dev uint64, name string, quara
 		d.fact.Detail = "it is no directory"
 		return d
 	case err != nil:
-		d.fact = judge.Fact{Detail: fdpath.PathError("open", name, err).Error()}
+		if d.fact = (judge.Fact{Detail: fdpath.PathError("open", name, err).Error()}); !c.listed(name) {
+			d.present = judge.Unknown
+		}
 		return d
 	}
 	defer at.Close()
@@ -121,7 +123,7 @@ func (s *Scanner) readDirectory(pods *fdpath.Dir, dev uint64, name string, quara
 	if d.fact.Truth = judge.Yes; d.id.Dev != dev {
 		d.fact.Truth, d.fact.Detail = judge.No, "it is another subvolume or file system"
 	}
-	if quarantined {
+	if c.entries[parsers.PodUID(name)] {
 		d.only = skeletonOnly(at, nil)
 	}
 	d.host = s.hostName(d.id, at)

@@ -16,7 +16,7 @@
 //   - runtime.go asks every container runtime
 //   - mounts.go reads one mountinfo for each mount namespace and root, staged.go compares it with the pods' volumes
 //   - cgroup.go reads the kubepods hierarchies
-//   - directory.go reads the pods' directories
+//   - directory.go reads the pods' directories, also of a pod whose name was not listed
 //
 // Processes are read once: /proc/PID/status of each, cgroup and cmdline of those that may be a kubelet, and later the first
 // line of each mountinfo. Equal first lines are of the same mount namespace and root (facts that need no capability).

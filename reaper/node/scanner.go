@@ -155,7 +155,7 @@ func (s *Scanner) Scan(ctx context.Context, only, also []parsers.PodUID) judge.S
 	})
 	c.cgroups = sense(ctx, s, "cgroups", s.readCgroups)
 	c.dirs = sense(ctx, s, "pod directories", func(ctx context.Context) (map[string]directory, error) {
-		return s.readDirectories(ctx, c.present(), c.entries)
+		return s.readDirectories(ctx, c)
 	})
 	c.free = sense(ctx, s, "free space", s.readFree)
 	c.known = c.runtimeKnown()
@@ -204,10 +204,8 @@ func (c *scan) want(only, also []parsers.PodUID) {
 	}
 }
 
-// present returns the names of the snapshot that were listed.
-func (c *scan) present() []string {
-	return slices.DeleteFunc(slices.Clone(c.asked), func(name string) bool {
-		_, listed := slices.BinarySearch(c.names.found, name)
-		return !listed
-	})
+// listed reports whether the pods directory had the name at the beginning of the scan.
+func (c *scan) listed(name string) bool {
+	_, ok := slices.BinarySearch(c.names.found, name)
+	return ok
 }

@@ -78,27 +78,12 @@ func TestOrder(t *testing.T) {
 		return p.Skeleton.Sum
 	}
 	before := sum(n.scan())
-	socket := filepath.Join(t.TempDir(), "s")
-	l, err := net.Listen("unix", socket)
-	must(t, err)
-	defer l.Close()
-	n.cfg.Sockets = []string{socket}
-	var once sync.Once
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			once.Do(func() {
-				n.mkdir("cgroup/kubepods.slice/kubepods-pod"+strings.ReplaceAll(string(uid), "-", "_")+".slice", at+"kubernetes.io~secret/token")
-				if err := unix.Mount("t", n.dir+"/"+at+"kubernetes.io~secret/token", "tmpfs", 0, ""); err != nil {
-					t.Error(err)
-				}
-			})
-			_ = c.Close()
+	n.whenAsked(func() {
+		n.mkdir("cgroup/kubepods.slice/kubepods-pod"+strings.ReplaceAll(string(uid), "-", "_")+".slice", at+"kubernetes.io~secret/token")
+		if err := unix.Mount("t", n.dir+"/"+at+"kubernetes.io~secret/token", "tmpfs", 0, ""); err != nil {
+			t.Error(err)
 		}
-	}()
+	})
 	defer func() { _ = unix.Unmount(n.dir+"/"+at+"kubernetes.io~secret/token", unix.MNT_DETACH) }()
 	s := n.scan()
 	p, _ := s.Pod(uid)
@@ -107,5 +92,54 @@ func TestOrder(t *testing.T) {
 	wantFact(t, p.Facts[judge.Mounted], judge.Yes, true, "token")
 	if after := sum(n.scan()); sum(s) == before || sum(s) != after {
 		t.Errorf("the sum before, meanwhile and after: %x, %x, %x", before, sum(s), after)
+	}
+}
+
+// whenAsked calls do when the runtime is asked for the first time, which is after the names were listed. It does not answer.
+func (n *testNode) whenAsked(do func()) {
+	n.t.Helper()
+	socket := filepath.Join(n.t.TempDir(), "s")
+	l, err := net.Listen("unix", socket)
+	must(n.t, err)
+	n.t.Cleanup(func() { _ = l.Close() })
+	n.cfg.Sockets = []string{socket}
+	var once sync.Once
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			once.Do(do)
+			_ = c.Close()
+		}
+	}()
+}
+
+// TestReturnsDuringScan has a quarantined pod whose directory a kubelet makes again after the names were listed: the same scan
+// shows it.
+func TestReturnsDuringScan(t *testing.T) {
+	n := newNode(t)
+	uid := testkit.NewUID()
+	n.whenAsked(func() { n.mkdir("kubelet/pods/" + string(uid) + "/volumes") })
+	s := n.scanner().Scan(t.Context(), []parsers.PodUID{uid}, []parsers.PodUID{uid})
+	p, ok := s.Pod(uid)
+	if !ok || p.Present != judge.Yes || p.ID == (judge.FileID{}) || p.SkeletonOnly != judge.Yes {
+		t.Errorf("%+v", p)
+	}
+	if reasons, _ := judge.Alive(*p); len(reasons) == 0 {
+		t.Error("nothing shows that the pod is alive")
+	}
+}
+
+// TestNotRead: a pod that was not listed, and whose directory could not be read at the end, may be there.
+func TestNotRead(t *testing.T) {
+	n := newNode(t)
+	uid := testkit.NewUID()
+	ctx, cancel := context.WithCancel(t.Context())
+	n.whenAsked(cancel)
+	s := n.scanner().Scan(ctx, []parsers.PodUID{uid}, []parsers.PodUID{uid})
+	if p, ok := s.Pod(uid); !ok || p.Present != judge.Unknown || !p.Facts[judge.Directory].Busy {
+		t.Errorf("%+v", p)
 	}
 }

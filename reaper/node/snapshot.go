@@ -87,14 +87,11 @@ func (c *scan) runtimeKnown() judge.Fact {
 func (c *scan) pod(name string) judge.Pod {
 	p := judge.Pod{Name: name}
 	dir, read := c.dirs.found[name]
-	_, listed := slices.BinarySearch(c.names.found, name)
 	switch {
 	case read:
 		p.Present, p.ID, p.Skeleton, p.SkeletonOnly = dir.present, dir.id, dir.skeleton, dir.only
-	case listed:
+	case c.listed(name):
 		p.Present = judge.Yes
-	case c.names.doubt.err == nil:
-		p.Present = judge.No
 	}
 	p.Facts[judge.Directory] = c.directoryFact(name, dir, read)
 	uid, ok := parsers.ParsePodUID(name)
@@ -128,10 +125,8 @@ func (c *scan) directoryFact(name string, dir directory, read bool) judge.Fact {
 		return dir.fact
 	case c.names.doubt.err != nil:
 		return c.names.doubt.fact(judge.Fact{Source: source})
-	case c.dirs.doubt.err != nil:
-		return c.dirs.doubt.fact(judge.Fact{Source: source})
 	}
-	return judge.Fact{Truth: judge.No, Source: source, Detail: "it does not exist"}
+	return c.dirs.doubt.fact(judge.Fact{Source: source})
 }
 
 // running returns whether a runtime has a ready sandbox or an unfinished container of the pod.
