@@ -20,7 +20,8 @@ type Disk interface {
 	// Execute carries out the moves in order and returns an outcome for each. When it returns, the outcomes are on disk.
 	// When ctx ends, a clean or purge stops at its next step, and its outcome is Stopped; what was not begun is Refused.
 	Execute(ctx context.Context, permit judge.Permit, moves []judge.Move) []judge.Outcome
-	// Where returns the directories pods/UID and the entry of the quarantine; the zero FileID means that there is none.
+	// Where returns the directories pods/UID and the entry of the quarantine; the zero FileID means that there is none. What
+	// it returns is on disk: a killed run may have renamed without a sync.
 	Where(uid parsers.PodUID, entry string) (inPods, inQuarantine judge.FileID, err error)
 	// Movable returns why nothing can be moved to the quarantine, as far as that shows without a try.
 	Movable() error

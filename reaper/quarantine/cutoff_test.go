@@ -3,8 +3,10 @@ package quarantine
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -86,7 +88,7 @@ func TestCutOff(t *testing.T) {
 			testkit.OnTmpfs(t)
 			tr, moves := build(t)
 			run(t, tr.open(false), moves...)
-			end := strings.Join(listing(t, tr.Root), "\n")
+			end := withoutManifests(t, tr)
 			tr.movedB()
 			for kill := 1; ; kill++ {
 				tr, moves := build(t)
@@ -119,7 +121,7 @@ func TestCutOffAnywhere(t *testing.T) {
 	}
 	tr, moves := build()
 	run(t, tr.open(false), moves...)
-	end := strings.Join(listing(t, tr.Root), "\n")
+	end := withoutManifests(t, tr)
 	tr.movedB()
 	died := 0
 	for i := range rounds {
@@ -132,27 +134,50 @@ func TestCutOffAnywhere(t *testing.T) {
 	t.Logf("%d of %d were killed", died, rounds)
 }
 
-// finished carries the moves out again and compares the tree, and what Where returns.
+// recovered returns the moves without those to quarantine that a killed run has carried out, by Where.
+func recovered(t *testing.T, q *Quarantine, moves []judge.Move) (left []judge.Move) {
+	t.Helper()
+	for _, m := range moves {
+		if _, inQuarantine, err := q.Where(m.UID, m.Entry); err != nil && !errors.Is(err, unix.ENOENT) {
+			t.Fatal(err)
+		} else if m.Action != judge.Quarantine || !m.ID.Same(inQuarantine) {
+			left = append(left, m)
+		}
+	}
+	return left
+}
+
+// finished carries the moves out again and compares the tree, but for manifests, and what Where returns.
 func finished(t *testing.T, tr *tree, moves []judge.Move, end, when string) {
 	t.Helper()
 	q := tr.open(false)
-	for i, o := range run(t, q, moves...) {
+	for _, o := range run(t, q, recovered(t, q, moves)...) {
 		switch o.Result {
 		case judge.Done, judge.Gone, judge.Partly:
 		case judge.Refused, judge.Failed, judge.Conflict:
 			t.Fatalf("%s: %s: %s", when, o.Result, o.Err)
 		}
-		inPods, inQuarantine, err := q.Where(moves[i].UID, moves[i].Entry)
+	}
+	for _, m := range moves {
+		inPods, inQuarantine, err := q.Where(m.UID, m.Entry)
 		if err != nil {
 			t.Fatal(err)
 		}
-		testkit.There(t, tr.Pods+"/"+string(moves[i].UID), inPods != judge.FileID{})
-		testkit.There(t, tr.Quar+"/"+moves[i].Entry, inQuarantine != judge.FileID{})
+		testkit.There(t, tr.Pods+"/"+string(m.UID), inPods != judge.FileID{})
+		testkit.There(t, tr.Quar+"/"+m.Entry, inQuarantine != judge.FileID{})
 	}
-	if got := strings.Join(listing(t, tr.Root), "\n"); got != end {
+	if got := withoutManifests(t, tr); got != end {
 		t.Fatalf("%s, and run again:\n%s\nwant:\n%s", when, got, end)
 	}
 	tr.movedB()
+}
+
+// withoutManifests returns what is in the tree, but for manifests: a killed move has written none.
+func withoutManifests(t *testing.T, tr *tree) string {
+	t.Helper()
+	return strings.Join(slices.DeleteFunc(listing(t, tr.Root), func(name string) bool {
+		return strings.HasSuffix(name, manifestSuffix) && strings.Count(name, "/") == 1
+	}), "\n")
 }
 
 // movedB records that the test has moved uidB, which contains a canary.

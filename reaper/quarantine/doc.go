@@ -33,8 +33,9 @@
 //
 // # Killed, or without power
 //
-// Each move can be carried out again after kill -9 before any system call, and then ends as if it had run once; its comment
-// has the steps. What Execute returns is synced, by Execute itself: both directories of a rename, the target before the
+// After kill -9 before any system call Where returns where the directory of an open intent is, and syncs both directories before
+// that. A restore, exchange, clean or purge can also be carried out again, and then ends as if it had run once; its comment has
+// the steps. What Execute returns is synced, by Execute itself: both directories of a rename, the target before the
 // source, since a disk may persist them independently; the quarantine's parent when the quarantine is made, before the first
 // rename; a directory that is kept after something was removed from it; and the quarantine after an entry is gone. The
 // directories of a tree that is removed whole are not synced: without its name nothing in it comes back. A sync that fails

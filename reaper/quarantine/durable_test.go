@@ -225,7 +225,7 @@ func (c *powerCase) goOn(t *testing.T, state, end names, tried map[string]bool) 
 			moves[i].ID = m.ID // it is gone
 		}
 	}
-	for _, o := range run(t, q, moves...) {
+	for _, o := range run(t, q, recovered(t, q, moves)...) {
 		if o.Result == judge.Failed || o.Result == judge.Conflict || o.Result == judge.Refused && !strings.Contains(o.Err, "no such file") {
 			return fmt.Errorf("%s again: %s: %s, in\n%s", o.Move.Action, o.Result, o.Err, strings.Join(sorted, "\n"))
 		}
@@ -304,6 +304,46 @@ func TestPowerCutGuards(t *testing.T) {
 	}
 }
 
+// TestPowerCutRecovery kills a run right after its last rename, before it has synced, and cuts the power while Where looks for
+// the directories or after it: nothing is lost, and what Where has returned stays so.
+func TestPowerCutRecovery(t *testing.T) {
+	testkit.OnTmpfs(t)
+	for _, of := range []string{"the first moves", "restore"} {
+		for guard, words := range map[string]string{"": "", "no sync": "after a power cut", "the source first": "is lost"} {
+			t.Run(of+" "+guard, func(t *testing.T) {
+				c := record(t, powerCases[of])
+				defer c.tr.movedB()
+				for c.events[len(c.events)-1].halves == nil || len(c.events[len(c.events)-1].halves) < 2 {
+					c.events = c.events[:len(c.events)-1]
+				}
+				q := c.tr.open(false)
+				r := &recorder{disk: kernel{}, t: t}
+				q.disk = r
+				for _, m := range c.moves {
+					_, _, err := q.Where(m.UID, m.Entry)
+					testkit.Must(t, err)
+				}
+				switch guard {
+				case "no sync":
+					r.events = nil
+				case "the source first":
+					for i := 0; i+1 < len(r.events); i += 2 {
+						r.events[i], r.events[i+1] = r.events[i+1], r.events[i]
+					}
+				}
+				c.events = append(c.events, r.events...)
+				err := c.cuts(func(n int, lost func() bool) error {
+					_, err := c.cut(n, lost)
+					return err
+				})
+				if words == "" && err != nil || words != "" && (err == nil || !strings.Contains(err.Error(), words)) {
+					t.Errorf("%v, want: %s", err, words)
+				}
+			})
+		}
+	}
+}
+
 // failing fails the syncs of one directory.
 type failing struct {
 	disk
@@ -334,8 +374,13 @@ func TestSyncFails(t *testing.T) {
 			continue
 		}
 		want(t, o, judge.Failed, "fsync "+tr.Root+dir)
+		if _, _, err := q.Where(m.UID, m.Entry); !errors.Is(err, unix.EIO) {
+			t.Error(err)
+		}
 		q.disk = kernel{}
-		want(t, run1(t, q, m), judge.Done)
+		if _, id, err := q.Where(m.UID, m.Entry); err != nil || id != m.ID {
+			t.Error(id, err)
+		}
 	}
 	tr, q, m := entryWith(t, false, content.Payloads, fullPod...)
 	q.disk = failing{kernel{}, idAt(t, tr.entry()).Ino}

@@ -13,7 +13,8 @@ import (
 )
 
 // exchange moves the entry back to pods/UID in exchange for the directory there, in one call, so that the kubelet always
-// finds a directory; the newer one then gets an entry of its own. If it is killed after a step, a second run finds:
+// finds a directory; the newer one then gets an entry of its own. If it is killed after a step, Where finds where the two are,
+// and the newer one stays an entry. If Where fails, the entry may be restored once more, and then finds:
 //
 //  1. nothing exchanged: it begins again;
 //  2. exchanged: the entry is the newer directory and pods/UID the quarantined one: it renames the newer one. It does not

@@ -16,11 +16,8 @@ var (
 	errEntryTaken = errors.New("another directory in quarantine has this entry's name")
 )
 
-// quarantine moves pods/UID to the entry. If it is killed after a step, a second run finds:
-//
-//  1. nothing renamed: it begins again;
-//  2. renamed: the entry is the judged directory: it writes the manifest, and the move is done;
-//  3. renamed, and not the judged directory: pods/UID and the entry are both others: refused, an operator's case.
+// quarantine moves pods/UID to the entry, whose name is new. If it is killed after the rename, Where finds the entry and syncs
+// it; it has no manifest then.
 func (b *batch) quarantine(m judge.Move) judge.Outcome {
 	if err := b.movable(); err != nil {
 		return refuse(m, err)
@@ -29,11 +26,11 @@ func (b *batch) quarantine(m judge.Move) judge.Outcome {
 	id, err := b.pods.Identify(uid)
 	switch {
 	case errors.Is(err, unix.ENOENT):
-		return b.movedBefore(m, judge.Outcome{Move: m, Result: judge.Gone})
+		return judge.Outcome{Move: m, Result: judge.Gone}
 	case err != nil:
 		return refuse(m, fdpath.OpenError(b.q.podsPath(uid), err))
 	case !b.q.guards.same(m.ID, id):
-		return b.movedBefore(m, refuse(m, fdpath.PathError("statx", b.q.podsPath(uid), errReplaced)))
+		return refuse(m, fdpath.PathError("statx", b.q.podsPath(uid), errReplaced))
 	}
 	err = b.rename(b.pods, uid, b.quar, m.Entry, b.q.guards.noreplace)
 	switch {
@@ -51,18 +48,6 @@ func (b *batch) quarantine(m judge.Move) judge.Outcome {
 	return judge.Outcome{Move: m, Result: judge.Done, ID: id}
 }
 
-// movedBefore returns Done if a killed run has already moved the judged directory; the next scan judges a directory that now
-// has its name in pods. If not, it returns otherwise.
-func (b *batch) movedBefore(m judge.Move, otherwise judge.Outcome) judge.Outcome {
-	id, err := b.quar.Identify(m.Entry)
-	if err != nil || !m.ID.Same(id) {
-		return otherwise
-	}
-	b.changed(b.pods, b.quar) // the killed run may not have synced
-	b.writeManifest(m, m.Entry, aboutMoved)
-	return judge.Outcome{Move: m, Result: judge.Done, ID: id}
-}
-
 // undo moves back a directory that took the place of the judged one between the check and the rename.
 func (b *batch) undo(m judge.Move) judge.Outcome {
 	wrong := fdpath.PathError("renameat2", b.q.podsPath(string(m.UID)), errReplaced)
@@ -75,7 +60,8 @@ func (b *batch) undo(m judge.Move) judge.Outcome {
 	return failed(m, fmt.Errorf("%w; it lies at %s and cannot be moved back: %w", wrong, b.q.path(m.Entry), err))
 }
 
-// restore moves the entry back to pods/UID, if there is no pods/UID. If it is killed after a step, a second run finds:
+// restore moves the entry back to pods/UID, if there is no pods/UID. If it is killed after a step, Where finds where the
+// directory is. If Where fails, the entry may be restored once more, and then finds:
 //
 //  1. the manifest removed: it begins again;
 //  2. renamed: no entry, and pods/UID is the quarantined directory: done.

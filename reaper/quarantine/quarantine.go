@@ -140,6 +140,9 @@ func (q *Quarantine) opening() (end func()) {
 // Where returns the directory pods/UID and that of the entry in quarantine; zero if it is not there. What is no directory,
 // or is a mount point, is an error. A quarantine that does not exist yet is empty; if its parent does not exist, it is not
 // known what lies in it.
+//
+// It is the recovery of an intent that has no result. The killed run may not have synced its rename, so both directories are
+// synced before Where returns: the caller writes the result to the ledger.
 func (q *Quarantine) Where(uid parsers.PodUID, entry string) (inPods, inQuarantine judge.FileID, err error) {
 	if err := validate(uid, entry); err != nil {
 		return inPods, inQuarantine, err
@@ -154,7 +157,7 @@ func (q *Quarantine) Where(uid parsers.PodUID, entry string) (inPods, inQuaranti
 		return inPods, inQuarantine, fdpath.OpenError(q.podsPath(string(uid)), err)
 	}
 	if h.absent {
-		return inPods, inQuarantine, nil
+		return inPods, inQuarantine, q.syncAll(h.pods)
 	}
 	if h.quarErr != nil {
 		return inPods, inQuarantine, h.quarErr
@@ -162,7 +165,21 @@ func (q *Quarantine) Where(uid parsers.PodUID, entry string) (inPods, inQuaranti
 	if inQuarantine, err = h.quar.Identify(entry); err != nil && !errors.Is(err, unix.ENOENT) {
 		return inPods, inQuarantine, fdpath.OpenError(q.path(entry), err)
 	}
-	return inPods, inQuarantine, nil
+	if inQuarantine != (judge.FileID{}) { // the target of the rename first
+		return inPods, inQuarantine, q.syncAll(h.quar, h.pods)
+	}
+	return inPods, inQuarantine, q.syncAll(h.pods, h.quar)
+}
+
+// syncAll syncs the directories in this order, and stops at the first error.
+func (q *Quarantine) syncAll(dirs ...*fdpath.Level) error {
+	for _, d := range dirs {
+		q.at(d, "")
+		if err := q.disk.sync(d.Dir); err != nil {
+			return fdpath.PathError("fsync", d.Name, err)
+		}
+	}
+	return nil
 }
 
 // List returns the sorted names of the entries in quarantine, without manifests, whether or not the ledger has them.
