@@ -476,6 +476,25 @@ func TestReturnsWhileOthersMove(t *testing.T) {
 	}
 }
 
+// TestMovedUnsynced has a move after which the disk could not sync, so that its result is failed. The pod is judged like every
+// quarantined pod: it is restored if it is alive, and cleaned if it is not.
+func TestMovedUnsynced(t *testing.T) {
+	for _, alive := range []bool{true, false} {
+		w := newWorld(one)
+		w.unsynced = true
+		d := w.daemon()
+		w.before = func(call string) {
+			if alive && call == "write failed" {
+				w.returns()
+			}
+		}
+		w.run(t.Context(), t, d, 10*time.Minute)
+		if w.count("write failed") != 1 || (w.pods[one] != nil) != alive || len(w.moved)+len(w.Entries()) > 0 {
+			t.Errorf("alive %t: %v, %v: %s", alive, w.pods, w.moved, w.has())
+		}
+	}
+}
+
 // TestRestoreNeedsLedger has a pod that is alive right after its move, and a ledger that is full: it is not restored without an
 // intent, nothing else is moved or cleaned, and it is restored when there is space.
 func TestRestoreNeedsLedger(t *testing.T) {

@@ -35,6 +35,7 @@ type world struct {
 	unmovable error
 	needs     time.Duration // what a clean needs at one go
 	refuse    string        // the disk's answer to a move
+	unsynced  bool          // the disk moves, and cannot sync
 	enter     error         // the ledger's to Enter
 	kubelet   int           // its PID in the next scans
 	blind     bool
@@ -154,6 +155,9 @@ func (w *world) Execute(ctx context.Context, permit judge.Permit, moves []judge.
 			}
 			w.moved[m.Entry] = w.pods[m.UID]
 			delete(w.pods, m.UID)
+			if w.unsynced {
+				o.Result, o.Err = judge.Failed, "fsync: input/output error"
+			}
 		case judge.Restore:
 			w.pods[m.UID] = w.moved[m.Entry]
 			delete(w.moved, m.Entry)

@@ -50,6 +50,7 @@ func (e Entry) apply(ev Event) Entry {
 	switch ev.Kind {
 	case EventQuarantined:
 		e.Phase, e.ID, e.MovedAt = Quarantined, ev.ID, ev.At // the rename may have come long after its intent
+		e.Err, e.FailedAt = "", Instant{}
 	case EventRestoring:
 		e.begin(Restoring, ev)
 	case EventCleaning:
@@ -61,7 +62,11 @@ func (e Entry) apply(ev Event) Entry {
 	case EventNotRestored:
 		e.Phase, e.Err, e.FailedAt, e.Failures = e.Before, ev.Err, ev.At, 0
 	case EventFailed:
-		e.Phase, e.Err, e.FailedAt = e.Before, ev.Err, ev.At
+		e.Err, e.FailedAt = ev.Err, ev.At
+		if e.Phase == Moving { // the directory may have been moved: recover finds where it is
+			return e
+		}
+		e.Phase = e.Before
 		e.Failures, e.Partly = e.Failures+1, e.Partly || len(ev.Taken) > 0
 	case EventCleaned:
 		e.Left, e.Err, e.Failures = ev.Left, "", 0

@@ -18,6 +18,7 @@ func TestFold(t *testing.T) {
 	}{
 		{"moved", []EventKind{EventMoving, EventQuarantined}, Quarantined},
 		{"killed before the result", []EventKind{EventMoving}, Moving},
+		{"a move that failed, and may have moved the directory", []EventKind{EventMoving, EventFailed}, Moving},
 		{"not moved", []EventKind{EventMoving, EventNotMoved}, Ended},
 		{"restored", []EventKind{EventMoving, EventQuarantined, EventRestoring, EventRestored}, Ended},
 		{"not restored", []EventKind{EventMoving, EventQuarantined, EventRestoring, EventNotRestored}, Quarantined},
