@@ -80,8 +80,13 @@ func orphanInPodUID(c *call) (Report, bool) {
 		return Report{}, false
 	}
 	rep := Report{UID: uid, Kind: Removal, Reason: Other, Count: NoCount}
-	if strings.HasPrefix(c.Msg, msgFoundBut) {
-		rep.Kind = Volumes
+	if text, found := strings.CutPrefix(c.Msg, msgFoundBut); found {
+		switch {
+		case strings.HasPrefix(text, "volumes are not cleaned up"), strings.HasPrefix(text, "volumes not yet removed"):
+			rep.Kind = Volumes
+		case !strings.HasPrefix(text, "failed to remove volumes subdir"):
+			rep.Kind = None // no kubelet prints it
+		}
 	}
 	return rep, true
 }

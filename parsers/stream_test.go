@@ -140,6 +140,8 @@ func TestKinds(t *testing.T) {
 		{head + `"Failed to remove orphaned pod dir" podUID="` + uid + `" err="x"`, Removal},
 		{head + `"Orphaned pod found, but volumes are not cleaned up" podUID="` + uid + `"`, Volumes},
 		{head + `Orphaned pod "` + uid + `" found, but volumes are not cleaned up`, Volumes},
+		{head + `"Orphaned pod found, but failed to remove volumes subdir" err="x" podUID="` + uid + `" path="/p"`, Removal},
+		{head + `"Orphaned pod found, but something else" podUID="` + uid + `"`, None},
 		{pods + `"Orphaned pod found, but volumes not yet removed.  Reducing cpu to minimum" podUID="` + uid + `"`, Volumes},
 		{head + `orphaned pod "` + uid + `" found, but`, None},
 		{head + `orphaned pod "` + uid + `" found, but something that no kubelet prints`, None},
