@@ -17,12 +17,12 @@ func TestCorpus(t *testing.T) {
 	}
 	rows := 0
 	for line := range strings.Lines(string(data)) {
-		c := strings.SplitN(strings.TrimSuffix(line, "\n"), "\t", 9)
+		c := strings.SplitN(strings.TrimSuffix(line, "\n"), "\t", 10)
 		if c[0] == "id" {
 			continue
 		}
 		rows++
-		id, transport, want, raw := c[0], c[3], c[4] == "yes", c[8]
+		id, transport, want, raw := c[0], c[3], c[4] == "yes", c[9]
 		var got *Found
 		unread := 0
 		for f, err := range Scan(strings.NewReader(raw), &unread) {
@@ -39,11 +39,11 @@ func TestCorpus(t *testing.T) {
 			continue
 		}
 		count := NoCount
-		if c[7] != "" {
-			count, _ = strconv.Atoi(c[7])
+		if c[8] != "" {
+			count, _ = strconv.Atoi(c[8])
 		}
-		if string(got.UID) != c[5] || got.Reason != c[6] || got.Count != count {
-			t.Errorf("%s (%s): %s %s %d, want %s %s %d\n%s", id, transport, got.UID, got.Reason, got.Count, c[5], c[6], count, raw)
+		if string(got.UID) != c[5] || got.Reason != c[6] || got.Kind.String() != c[7] || got.Count != count {
+			t.Errorf("%s (%s): %s %s %s %d, want %s %s %s %d\n%s", id, transport, got.UID, got.Reason, got.Kind, got.Count, c[5], c[6], c[7], count, raw)
 		}
 	}
 	if rows < 278 {
