@@ -274,7 +274,8 @@ lint: $(LINT) ## Check the layers, the bans and the style
 	$(LINT) run ./... $(PROGRAMS)
 	go fix -diff ./... $(PROGRAMS)
 	go mod tidy -diff
-	$(MAKE) -s generate && git diff --exit-code packaging docs/reference.md
+	was=$$(git diff packaging docs/reference.md | cksum) && $(MAKE) -s generate && \
+		{ [ "$$was" = "$$(git diff packaging docs/reference.md | cksum)" ] || { echo "make generate has changed files: run it with your change" >&2; exit 1; }; }
 	go test -run '^TestLayers$$' ./packaging/checks
 	for module in $(MODULES); do (cd $$module && $(CURDIR)/$(LINT) run && go fix -diff ./... && go mod tidy -diff) || exit 1; done
 
