@@ -136,7 +136,7 @@ func (o *oracle) ends(n *node) {
 			o.fail(n, "%s is dead, nothing keeps it, and its directory is still there: %v", p, n.reasons(p))
 		}
 		lost := slices.ContainsFunc(slices.Collect(maps.Values(n.quarantine)), func(d *dir) bool { return d.id.Ino == p.home })
-		if p.wanted && !p.runs && lost && !n.settings.Observe {
+		if p.wanted && !p.runs && lost {
 			for _, e := range entries {
 				if e.UID == p.uid && (e.Phase == judge.InConflict || e.ConfirmedAt != (judge.Instant{})) {
 					lost = false // an operator decides

@@ -166,7 +166,7 @@ func (o *oracle) begins(n *node, m judge.Move) {
 	if r.node.SeesMounts.Truth != judge.Yes && !orders {
 		o.fail(n, "%s of %s, though the program does not see the node's mounts", m.Action, p)
 	}
-	if o.order == 0 && (n.settings.Observe || !back && (o.open || r.node.KubeletKnown.Truth != judge.Yes)) {
+	if o.order == 0 && !back && (n.settings.Observe || o.open || r.node.KubeletKnown.Truth != judge.Yes) {
 		o.fail(n, "%s of %s, though the breaker is open, no kubelet is known, or the mode is observe", m.Action, p)
 	}
 }
@@ -365,7 +365,7 @@ func (o *oracle) passed(n *node) {
 		for fact := judge.Listed; fact <= judge.Cgroup; fact++ {
 			shown = shown || r.Facts[fact].Truth == judge.Yes && r.Facts[fact].Alive
 		}
-		if shown && (e.Phase == judge.Quarantined || e.Phase == judge.Moving) && e.Err == "" && r.began >= o.passBegan && n.trouble < o.passBegan && !n.settings.Observe && !n.anyTrouble() {
+		if shown && (e.Phase == judge.Quarantined || e.Phase == judge.Moving) && e.Err == "" && r.began >= o.passBegan && n.trouble < o.passBegan && !n.anyTrouble() {
 			o.fail(n, "a scan has shown that %s is alive, and it is still in quarantine", p)
 		}
 	}

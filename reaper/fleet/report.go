@@ -31,7 +31,7 @@ type Head struct {
 
 // Summary counts what one node, or many, have. All of its numbers can be added up.
 type Summary struct {
-	Remove      int64 `json:"remove"` // pods, by their verdict
+	Remove      int64 `json:"remove"` // pods, by their verdict; also what only mode observe keeps
 	Wait        int64 `json:"wait"`
 	Keep        int64 `json:"keep"`
 	Alive       int64 `json:"alive"`
@@ -79,10 +79,14 @@ func summarize(s *reaper.Status) Summary {
 		switch p.Decision {
 		case judge.Remove:
 			sum.Remove++
+		case judge.Keep:
+			if only(p.Reasons, judge.ModeObserve) {
+				sum.Remove++
+			} else {
+				sum.Keep++
+			}
 		case judge.Wait:
 			sum.Wait++
-		case judge.Keep:
-			sum.Keep++
 		case judge.IsAlive:
 			sum.Alive++
 		}
@@ -105,6 +109,11 @@ func summarize(s *reaper.Status) Summary {
 		}
 	}
 	return sum
+}
+
+// only reports whether this is the one reason.
+func only(reasons []judge.Reason, name judge.ReasonName) bool {
+	return len(reasons) == 1 && reasons[0].Reason == name
 }
 
 // add counts a verdict, with its reasons if they are asked for.

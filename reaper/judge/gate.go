@@ -51,7 +51,8 @@ func (s Standing) gate() Permit {
 	case s.Stuck != "":
 		return Permit{stopped: Reason{Reason: Stuck, Detail: "a call that changes the disk has not returned: " + s.Stuck, Operator: true}}
 	case s.Observe:
-		return Permit{stopped: Reason{Reason: ModeObserve, Detail: "mode observe changes nothing"}}
+		// What an earlier daemon has moved is restored all the same if its pod is alive.
+		p.stopped = Reason{Reason: ModeObserve, Detail: "mode observe moves and removes nothing"}
 	case !sees:
 		p.stopped = Reason{Reason: NotVisible, Detail: s.Node.SeesMounts.Detail}
 	case s.Operator:

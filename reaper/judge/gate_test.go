@@ -11,7 +11,7 @@ func TestGate(t *testing.T) {
 	}{
 		{"nothing stops it", func(*Standing) {}, true, true},
 		{"a dry run", func(s *Standing) { s.DryRun = true }, false, false},
-		{"mode observe", func(s *Standing) { s.Observe = true }, false, false},
+		{"mode observe", func(s *Standing) { s.Observe = true }, true, false}, // a rollout is stopped by it, with living pods in quarantine
 		{"a call that hangs", func(s *Standing) { s.Stuck = "/p" }, false, false},
 		{"the breaker", func(s *Standing) { s.Breaker = true }, true, false},
 		{"no kubelet", func(s *Standing) { s.Node.KubeletKnown.Truth = Unknown }, true, false},

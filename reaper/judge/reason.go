@@ -92,7 +92,7 @@ var ReasonTexts = [...]ReasonText{
 		"Start the kubelet, or set root_dir to the kubelet's --root-dir.", nil,
 	},
 	{NotVisible, "This process does not see the node's own mounts and processes.", "Run it as root on the node, in the node's PID and mount namespaces.", nil},
-	{ModeObserve, "Mode observe changes nothing.", "To have dead pods moved and removed, set mode to enforce.", nil},
+	{ModeObserve, "Mode observe moves and removes nothing. It restores a quarantined pod that turns out to be alive.", "To have dead pods moved and removed, set mode to enforce.", nil},
 	{DryRun, "A dry run changes nothing.", "", nil},
 	{
 		BreakerOpen, "The circuit breaker is open: a quarantined pod turned out to be alive. Nothing is moved or removed.",

@@ -15,11 +15,12 @@ import (
 // or none) is the zero value of its field.
 type Settings struct {
 	// With enforce, pods are moved to quarantine and cleaned. With observe, the daemon scans and decides in the same way, and
-	// changes nothing on the node but its own state directory. On a node that you do not know, begin with observe, and read
-	// what orphan-reaper scan prints.
+	// moves and removes nothing; it writes to its own state directory, and restores a pod that an earlier daemon has moved if
+	// that pod turns out to be alive. On a node that you do not know, begin with observe, and read what orphan-reaper scan
+	// prints.
 	//
 	// Only the daemon has a mode. The commands sweep, unmount and quarantine are orders.
-	Mode string `key:"mode" type:"observe|enforce" default:"observe" reload:"yes" usage:"enforce moves and cleans dead pods; observe changes nothing"`
+	Mode string `key:"mode" type:"observe|enforce" default:"observe" reload:"yes" usage:"enforce moves and cleans dead pods; observe moves and removes nothing"`
 
 	// The kubelet's root directory (its --root-dir). With auto it is that of the kubelet that runs, or /var/lib/kubelet if none
 	// runs. Set it if several kubelets run on the node. A pod is only moved while exactly one running kubelet has this directory.

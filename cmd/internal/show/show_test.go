@@ -147,8 +147,8 @@ func TestNothingIsClaimed(t *testing.T) {
 		{"CNI was not read", func(*reaper.Status) {}, []string{"CNI's files were not read"}, "0 files"},
 		{"no daemon", func(s *reaper.Status) { s.Daemon = 0 }, []string{"no daemon runs", "systemctl enable --now orphan-reaper", "orphan-reaper sweep"}, "The daemon"},
 		{"mode observe", func(s *reaper.Status) {
-			s.Stopped = &judge.Reason{Reason: judge.ModeObserve, Detail: "mode observe changes nothing"}
-		}, []string{"Nothing is moved or removed: mode observe changes nothing", "set mode to enforce"}, "runs. Nothing waits"},
+			s.Stopped = &judge.Reason{Reason: judge.ModeObserve, Detail: "mode observe moves and removes nothing"}
+		}, []string{"Nothing is moved or removed: mode observe moves and removes nothing", "set mode to enforce"}, "runs. Nothing waits"},
 		{"the breaker is open", func(s *reaper.Status) {
 			s.Operator, s.Breaker = true, &judge.Event{Kind: judge.EventBreaker, UID: uid(1)}
 			s.Stopped = &judge.Reason{Reason: judge.BreakerOpen, Detail: "a quarantined pod turned out to be alive"}
