@@ -14,8 +14,10 @@ type Status struct {
 	Mode string        `json:"mode"` // "enforce", "observe", or "dry-run"
 	Node judge.Node    `json:"node"`
 	// Pods are the entries of the pods directory that were asked for, sorted by name.
-	Pods       []PodStatus         `json:"pods"`
-	Quarantine []judge.JudgedEntry `json:"quarantine,omitempty"`
+	Pods []PodStatus `json:"pods"`
+	// QuarantineDir is where the entries of the quarantine lie, if a command gives it.
+	QuarantineDir string              `json:"quarantine_dir,omitempty"`
+	Quarantine    []judge.JudgedEntry `json:"quarantine,omitempty"`
 	// Events are what this pass, or all passes of a sweep, did.
 	Events  []judge.Event `json:"events,omitempty"`
 	Breaker *judge.Event  `json:"breaker,omitempty"` // what opened the circuit breaker; nil if it is closed
@@ -109,6 +111,15 @@ func (p *PodStatus) good() bool {
 // hides reports whether the kubelet reports something that is kept: a pod, or a name that is no UID, of which no report is
 // read.
 func (s *Status) hides() bool {
+	reported := 0
+	for i := range s.Pods {
+		if s.Pods[i].Facts[judge.Reported].Truth == judge.Yes {
+			reported++
+		}
+	}
+	if reported > 1 { // a kubelet that reports more than one reports all
+		return false
+	}
 	return s.reportedAndKept() || s.Node.KubeletKnown.Truth == judge.Yes && slices.ContainsFunc(s.Pods, func(p PodStatus) bool {
 		return p.UID == "" && p.Facts[judge.Directory].Truth == judge.Yes
 	})

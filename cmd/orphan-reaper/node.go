@@ -194,7 +194,7 @@ func (a *app) once(ctx context.Context, n *opened, opt reaper.Options) (reaper.S
 		}
 		n.sources.listen(ctx, s, n.Recall)
 	})
-	s.Daemon = daemon
+	s.Daemon, s.QuarantineDir = daemon, n.cfg.QuarantineDir
 	s.Problems = append(s.Problems, n.sources.problems()...)
 	s.Operator = s.Operator || n.sources.problem != ""
 	n.unlisted(&s)
@@ -206,15 +206,25 @@ func (a *app) once(ctx context.Context, n *opened, opt reaper.Options) (reaper.S
 	return s, ctx.Err()
 }
 
-// unlisted adds to the status what lies in the quarantine and the ledger does not have: a lost ledger, or a user's files.
+// unlisted adds to the status what lies in the quarantine and the ledger does not have: a lost ledger, or a user's files. The
+// ledger is read after the quarantine, since each intent is there before the rename, and the quarantine once more, since a daemon
+// may have removed an entry meanwhile.
 func (n *opened) unlisted(s *reaper.Status) {
 	names, err := n.disk.List()
-	if err != nil {
-		s.Problems = append(s.Problems, "cannot read the quarantine: "+err.Error())
-		return
+	if err == nil {
+		err = n.store.Refresh()
 	}
 	entries := n.store.Entries()
 	names = slices.DeleteFunc(names, func(name string) bool { _, listed := entries[name]; return listed })
+	if err == nil && len(names) > 0 {
+		var still []string
+		still, err = n.disk.List()
+		names = slices.DeleteFunc(names, func(name string) bool { return !slices.Contains(still, name) })
+	}
+	if err != nil {
+		s.Problems = append(s.Problems, "cannot compare the quarantine with the ledger: "+err.Error())
+		return
+	}
 	if len(names) > 0 {
 		s.Operator = true
 		s.Problems = append(s.Problems, fmt.Sprintf("the quarantine %s has %d entries that the ledger does not have, such as %s: "+

@@ -174,11 +174,18 @@ const (
 	settleTime = 500 * time.Millisecond
 )
 
+// mayBeReported reports whether a kubelet can report the pod: what it lists or runs it does not report. A cgroup alone may be that
+// of a pod that it reports and has not destroyed.
+func mayBeReported(p reaper.PodStatus) bool {
+	shows := func(n judge.FactName) bool { return p.Facts[n].Truth == judge.Yes && p.Facts[n].Alive }
+	return !shows(judge.Listed) && !shows(judge.Running)
+}
+
 // listen reads the lines of the last five minutes, and those that are written now. It ends after listenTime, or shortly after a
-// report that is written now. If every pod is alive, it reads what is there.
+// report that is written now. If every pod is listed or runs, it reads what is there.
 func (s *sources) listen(ctx context.Context, status reaper.Status, recall func(parsers.Line) (written time.Time, counts bool)) {
 	long := settleTime
-	if slices.ContainsFunc(status.Pods, func(p reaper.PodStatus) bool { return p.Decision != judge.IsAlive }) {
+	if slices.ContainsFunc(status.Pods, mayBeReported) {
 		long = listenTime
 	}
 	ctx, cancel := context.WithTimeout(ctx, long)

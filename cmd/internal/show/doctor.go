@@ -51,7 +51,7 @@ func (p *page) reported(s *reaper.Status) {
 	}
 	switch more := len(now) - mostReported; {
 	case len(now) == 0:
-		p.para("", "No report of an orphaned pod by the kubelet (PID %d) was read in the last 30 seconds.", s.Node.Kubelet.PID)
+		p.para("", "No line of the last 30 seconds was read in which the kubelet (PID %d) reports one of these pods.", s.Node.Kubelet.PID)
 	case more > 0:
 		p.para("", "It reports %s: `orphan-reaper scan`", count(more, "more pod", "more pods"))
 	}
@@ -120,7 +120,11 @@ func (p *page) quarantined(s *reaper.Status) {
 	}
 	p.para("  ", "%s: `orphan-reaper quarantine list`", text)
 	if first != nil {
-		p.para("  ", "The emptyDirs and ephemeral volumes of %s are removed, the first %s. To keep that one:", count(waits, "pod", "pods"), p.in(first.Next))
+		by := "are removed"
+		if s.Daemon == 0 {
+			by = "are removed by the next sweep after that"
+		}
+		p.para("  ", "The emptyDirs and ephemeral volumes of %s %s, the first %s. To keep that one:", count(waits, "pod", "pods"), by, p.in(first.Next))
 		if first.Advice != nil {
 			p.commands(first.Advice.Commands...)
 		}

@@ -33,6 +33,9 @@ func QuarantineList(w io.Writer, s reaper.Status) error {
 		})
 	}
 	p.table(rows)
+	if s.QuarantineDir != "" {
+		p.para("  ", "The directories are %s/UID.NUMBER: copy what you need from there.", safe(s.QuarantineDir))
+	}
 	if more := len(entries) - mostRows; more > 0 {
 		p.para("  ", "… and %d more: -o json has all of them", more)
 	}
@@ -125,6 +128,9 @@ func Unmount(w io.Writer, u reaper.Unmounting) error {
 	}
 	for _, m := range u.Mounts {
 		what := safe(m.Path) + " (" + safe(m.Type) + ", " + safe(m.Source) + ")"
+		if !tried && (m.Type == "tmpfs" || m.Type == "ramfs") {
+			what += ": in memory, its files are lost"
+		}
 		switch {
 		case m.Keeps != "":
 			p.item("  - ", "%s stays: %s", what, safe(m.Keeps))

@@ -31,7 +31,9 @@ func (p *page) below(s *reaper.Status) {
 
 // waiting writes what becomes of the pods that wait for the end of their hold.
 func (p *page) waiting(s *reaper.Status) {
-	i := slices.IndexFunc(s.Pods, func(pod reaper.PodStatus) bool { return pod.Decision == judge.Wait && !pod.Next.IsZero() })
+	i := slices.IndexFunc(s.Pods, func(pod reaper.PodStatus) bool {
+		return pod.Decision == judge.Wait && !pod.Next.IsZero() && len(pod.Reasons) == 1 && pod.Reasons[0].Reason == judge.OnHold
+	})
 	if i < 0 || s.Stopped != nil {
 		return
 	}

@@ -14,10 +14,13 @@ import (
 // Progress prints one line about a sweep under way: what was done so far, and what it waits for.
 func Progress(w io.Writer, s reaper.Status, wait time.Duration) error {
 	p := newPage(&s)
-	waits, confirms := 0, 0
+	waits, confirms, reported := 0, 0, 0
 	for _, pod := range s.Pods {
 		if pod.Decision == judge.Wait {
 			waits++
+		}
+		if pod.Facts[judge.Reported].Truth == judge.Yes {
+			reported++
 		}
 	}
 	for _, e := range s.Quarantine {
@@ -27,6 +30,9 @@ func Progress(w io.Writer, s reaper.Status, wait time.Duration) error {
 	}
 	p.WriteString(fmt.Sprintf("%s  %s; %s, %d in confirm; next scan in %s\n", s.At.Wall.Format(time.TimeOnly), did(s.Events),
 		count(waits, "waits", "wait"), confirms, span(wait)))
+	if confirms > 0 && reported == 0 && waits == 0 {
+		p.WriteString("          the kubelet reports nothing more; what is moved is cleaned after confirm, also by a later sweep\n")
+	}
 	return p.writeTo(w)
 }
 
