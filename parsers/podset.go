@@ -63,17 +63,3 @@ var uidByte = func() (t [256]bool) {
 	}
 	return t
 }()
-
-// BareUID reports whether the text contains the UID other than as the beginning of a quarantine entry's name.
-func BareUID(text []byte, uid PodUID) bool {
-	for {
-		i := bytes.Index(text, []byte(uid))
-		if i < 0 {
-			return false
-		}
-		text = text[i+len(uid):]
-		if len(text) == 0 || text[0] != '.' {
-			return true
-		}
-	}
-}

@@ -41,30 +41,22 @@ func TestGuard(t *testing.T) {
 	}
 }
 
-// late is an answer that holds something open.
-type late struct{ closed chan struct{} }
-
-func (l late) Discard() { close(l.closed) }
-
-// TestGuardDiscards: what comes too late is closed.
-func TestGuardDiscards(t *testing.T) {
+// TestTry: the error of the work, or why it was abandoned.
+func TestTry(t *testing.T) {
 	var g Guard
-	release, answer := make(chan struct{}), late{make(chan struct{})}
-	if _, err := Within(t.Context(), &g, "a", time.Nanosecond, func() late { <-release; return answer }); !errors.Is(err, ErrHangs) {
-		t.Fatalf("a hung part gives %v", err)
+	if v, err := Try(t.Context(), &g, "a", func() (int, error) { return 1, nil }); v != 1 || err != nil {
+		t.Errorf("%d, %v", v, err)
 	}
-	close(release)
-	<-answer.closed
-	release, answer = make(chan struct{}), late{make(chan struct{})}
-	g.Patience = time.Nanosecond
-	if _, err := Try(t.Context(), &g, "b", func() (late, error) { <-release; return answer, nil }); !errors.Is(err, ErrHangs) {
-		t.Fatalf("a hung part gives %v", err)
+	wrong := errors.New("wrong")
+	if _, err := Try(t.Context(), &g, "a", func() (int, error) { return 0, wrong }); !errors.Is(err, wrong) {
+		t.Error(err)
 	}
-	close(release)
-	<-answer.closed
-	g.Patience = time.Hour
-	if _, err := Try(t.Context(), &g, "c", func() (late, error) { return late{}, ErrStuck }); !errors.Is(err, ErrStuck) {
-		t.Errorf("a part that fails gives %v", err)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	release := make(chan struct{})
+	defer close(release)
+	if _, err := Try(ctx, &g, "a", func() (int, error) { <-release; return 0, nil }); !errors.Is(err, context.Canceled) {
+		t.Error(err)
 	}
 }
 
@@ -83,43 +75,4 @@ func TestGuardIsBounded(t *testing.T) {
 	if begun != mostStuck {
 		t.Errorf("%d goroutines hang, want %d", begun, mostStuck)
 	}
-}
-
-// TestRunner: its work follows one another on one goroutine, but for what hangs, which costs the
-// next nothing.
-func TestRunner(t *testing.T) {
-	r := Runner[int]{Guard: &Guard{}}
-	defer r.Close()
-	release := make(chan struct{})
-	run := func(key string, limit time.Duration, v int, wait <-chan struct{}) (int, error) {
-		return r.Within(t.Context(), key, limit, func() int {
-			if wait != nil {
-				<-wait
-			}
-			return v
-		})
-	}
-	answers := func(key string, v int) {
-		t.Helper()
-		if got, err := run(key, time.Hour, v, nil); got != v || err != nil {
-			t.Errorf("%s gives %d, %v", key, got, err)
-		}
-	}
-	answers("a", 1)
-	jobs := r.jobs
-	answers("b", 2)
-	if r.jobs != jobs {
-		t.Error("what answered has cost a goroutine")
-	}
-	for _, want := range []error{ErrHangs, ErrStuck} {
-		if _, err := run("c", time.Millisecond, 3, release); !errors.Is(err, want) {
-			t.Errorf("what hangs gives %v, not %v", err, want)
-		}
-		answers("a", 4) // and not the 3 that comes late
-	}
-	close(release)
-	for r.Guard.Stuck() > 0 {
-		time.Sleep(time.Millisecond)
-	}
-	answers("c", 5)
 }

@@ -30,12 +30,6 @@ var usualSockets = []string{
 	"/run/dockershim.sock",
 }
 
-// The words of --runtime-endpoint that are no address.
-const (
-	EndpointAuto = "auto"
-	EndpointNone = "none"
-)
-
 // UsualSockets returns the usual sockets of CRI runtimes, below nodeRoot.
 func UsualSockets(nodeRoot string) []string {
 	all := make([]string, len(usualSockets))
@@ -45,37 +39,6 @@ func UsualSockets(nodeRoot string) []string {
 	return all
 }
 
-// Sockets are the sockets of runtimes on this node.
-type Sockets struct {
-	Paths []string
-	// Named is true if an operator or the kubelet's configuration named the socket. It must then speak CRI.
-	Named bool
-	From  string   // the source of the name, for messages
-	Tried []string // the usual sockets, if none was named
-	Err   error
-}
-
-// AdviceSet is the advice about a wrong socket.
-const AdviceSet = "if it is not the kubelet's, set --runtime-endpoint"
-
-// Explain adds to an error of one socket what an operator can do about it.
-func (s Sockets) Explain(path string, err error) error {
-	if s.Named {
-		return fmt.Errorf("cannot ask the runtime at %s, named by %s: %w", path, s.From, err)
-	}
-	return fmt.Errorf("cannot ask the runtime at %s: %w; set --runtime-endpoint to the kubelet's runtime, "+
-		"or remove the socket if nothing serves it", path, err)
-}
-
-// Nobody returns the error for a node without any socket.
-func (s Sockets) Nobody() error {
-	tried, more := s.Tried, ""
-	if n := len(tried) - 3; n > 0 {
-		tried, more = tried[:3], fmt.Sprintf(", and %d more", n)
-	}
-	return fmt.Errorf("no CRI socket found at %s%s; set --runtime-endpoint", strings.Join(tried, ", "), more)
-}
-
 // SocketPath returns the path of an endpoint. As for the kubelet, that is a URL or a bare path.
 func SocketPath(endpoint string) (path string, ok bool) {
 	path, ok = strings.CutPrefix(endpoint, "unix://")
@@ -83,24 +46,6 @@ func SocketPath(endpoint string) (path string, ok bool) {
 		path = strings.TrimPrefix(endpoint, "unix:")
 	}
 	return path, strings.HasPrefix(path, "/")
-}
-
-// NamedSocket returns the socket of a named endpoint. from is the source of the name.
-func NamedSocket(endpoint, from string) Sockets {
-	path, ok := SocketPath(endpoint)
-	if !ok {
-		return Sockets{Err: fmt.Errorf("%q, named by %s, is not unix:///PATH", endpoint, from)}
-	}
-	s := Sockets{Paths: []string{path}, Named: true, From: from}
-	info, err := os.Stat(path)
-	switch {
-	case err != nil:
-		s.Err = s.Explain(path, err)
-	case info.Mode().Type() != fs.ModeSocket:
-		// The error of connect(2), "connection refused", would suggest a runtime that is down.
-		s.Err = s.Explain(path, errors.New("it is no socket"))
-	}
-	return s
 }
 
 // ExistingSockets returns the paths that are sockets, and each socket once even if it has several paths. It skips other files:

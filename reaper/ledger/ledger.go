@@ -96,7 +96,7 @@ func Open(dir string, opts Options) (*Store, error) {
 	return s.opened()
 }
 
-// OpenIn is Open for a simulator's directory in memory.
+// OpenIn is Open for a directory in memory: the simulator of package reaper's tests cuts its power.
 func OpenIn(dir Dir, opts Options) (*Store, error) {
 	opts = opts.withDefaults()
 	s := &Store{dir: "memory", root: dir, log: opts.Log, opts: opts}
@@ -273,10 +273,4 @@ func (s *Store) syncDirOf(name string) error {
 		return fmt.Errorf("cannot sync %s: %w", filepath.Join(s.dir, name), err)
 	}
 	return nil
-}
-
-// New reports whether the directory has not been used yet, or does not exist.
-func (s *Store) New() bool {
-	_, err := s.root.Lstat(ledgerFile)
-	return errors.Is(err, fs.ErrNotExist)
 }

@@ -5,11 +5,11 @@
 //
 // A command without a past reads the last five minutes of the journal, or the last 4 MiB of a file, and then listens.
 //
-// The package judges nothing: report.Stream sets Line.Whole and Line.Mixed, report.Parse reads a line, and judge.Credible
+// The package judges nothing: parsers.Stream sets Line.Whole and Line.Mixed, parsers.Parse reads a line, and judge.Credible
 // decides what it is worth. Nothing is remembered over a restart.
 //
 // nxadm/tail has two habits that matter. It ends the process if stat(2) of the file fails with another error than "does not
-// exist" (util.Fatal of its watchers), and it bounds no line. systemd's Restart= and MemoryMax= make both harmless: law 7
-// lets the daemon be killed at any instruction. A file whose name no longer leads to what the kubelet writes is noticed by
-// Check, not by tail.
+// exist" (util.Fatal of its watchers), and it bounds no line. systemd's Restart= and MemoryMax= make both harmless: the daemon
+// may be killed at any instruction. A line has the identity of the file to which the name leads, and counts only if that is the
+// kubelet's fd 1 or 2. Each scan finds the name that this file has now, and the command follows that one.
 package logs

@@ -17,17 +17,6 @@ type Journalctl struct {
 	Root    string
 }
 
-// HasJournal reports whether journald keeps a journal (journald.conf(5), Storage=), as this process sees it. Without one a
-// syslog file counts (law 1).
-func (p Journalctl) HasJournal() (bool, error) {
-	for _, dir := range [...]string{p.Root + "/run/log/journal", p.Root + "/var/log/journal"} {
-		if _, err := os.Stat(dir); err == nil || !errors.Is(err, fs.ErrNotExist) {
-			return err == nil, err
-		}
-	}
-	return false, nil
-}
-
 // nodeRoot is the root directory of PID 1, in its mount namespace. Opening it needs CAP_SYS_PTRACE
 // (proc_pid_root(5)).
 const nodeRoot = "/proc/1/root"

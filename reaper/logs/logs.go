@@ -88,18 +88,6 @@ func (f *Follower) Sources() []Source {
 	return sources
 }
 
-// Check returns for each file that is followed which file its name leads to now. The caller compares that with what the
-// kubelet writes: a kubelet keeps its file after a rename.
-func (f *Follower) Check() map[string]parsers.File {
-	now := map[string]parsers.File{}
-	for _, file := range f.cfg.Files {
-		if id, err := identify(file.Path); err == nil {
-			now[file.Path] = id
-		}
-	}
-	return now
-}
-
 // The times between two attempts to read a source that fails.
 const (
 	firstRetry = time.Second
