@@ -174,11 +174,11 @@ func (d *Daemon) Run(ctx context.Context) {
 	for ctx.Err() == nil {
 		d.drain()
 		now := d.Clock.Now().Boot
-		if d.schedule.due <= now {
+		if d.Due() <= now {
 			_ = d.Turn(ctx) // Ended has the error
 			continue
 		}
-		timer.Reset(d.schedule.due - now)
+		timer.Reset(d.Due() - now)
 		select {
 		case <-ctx.Done():
 		case line, ok := <-d.Lines:
@@ -240,8 +240,8 @@ func (l *Loop) Stuck() string {
 	return ""
 }
 
-// watch logs a changing call that does not return: the pass waits for it, since a call that returns late still changes the
-// disk.
+// watch logs a changing call that does not return, and sets the metric: the pass waits for it, since a call that returns late
+// still changes the disk.
 func (d *Daemon) watch(ctx context.Context) {
 	last := ""
 	tick := time.NewTicker(stuckAfter / 4)
@@ -255,6 +255,9 @@ func (d *Daemon) watch(ctx context.Context) {
 		path := d.Stuck()
 		if path != "" && path != last {
 			d.Log.ErrorContext(ctx, "a call that changes the disk has not returned; repair the file system at this path", slog.String("path", path))
+		}
+		if (path != "") != (last != "") {
+			d.Meter.Hangs(path != "")
 		}
 		last = path
 	}

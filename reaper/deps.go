@@ -62,6 +62,9 @@ type Recorder interface {
 type Meter interface {
 	Status(s Status, took time.Duration)
 	Event(e judge.Event)
+	// Hangs sets whether a call that changes the disk has not returned for two minutes: the pass that waits for it gives no
+	// Status.
+	Hangs(hangs bool)
 }
 
 // CNI sweeps the files of dead sandboxes: package cni. nil if the setting is off.

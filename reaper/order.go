@@ -125,14 +125,14 @@ func (p *pass) carryOut(ctx context.Context, moves []judge.Move) {
 }
 
 func (p *pass) operatorsPermit() judge.Permit {
-	return judge.Standing{Node: p.node, Stuck: p.Stuck(), Operator: true}.Gate()
+	return judge.Standing{Node: p.node, Operator: true}.Gate()
 }
 
 // entriesOf returns the entries of a pod, sorted by age.
 func (p *pass) entriesOf(uid parsers.PodUID) (entries []judge.Entry) {
 	all := p.Ledger.Entries()
 	for _, name := range slices.Sorted(maps.Keys(all)) {
-		if e := all[name]; e.UID == uid && e.Phase != judge.Ended {
+		if e := all[name]; e.UID == uid {
 			e.Name = name
 			entries = append(entries, e)
 		}

@@ -177,7 +177,7 @@ func (p *pass) input(s judge.Snapshot) judge.Input {
 func (p *pass) permit() judge.Permit {
 	_, open := p.Ledger.Breaker()
 	return judge.Standing{
-		Node: p.node, Breaker: open, Stuck: p.Stuck(), Unmovable: p.unmovable,
+		Node: p.node, Breaker: open, Unmovable: p.unmovable,
 		Observe: p.Settings.Observe && !p.opt.Order, DryRun: p.opt.DryRun,
 	}.Gate()
 }

@@ -232,3 +232,4 @@ type meter struct{}
 
 func (meter) Status(reaper.Status, time.Duration) {}
 func (meter) Event(judge.Event)                   {}
+func (meter) Hangs(bool)                          {}

@@ -24,7 +24,7 @@ func (d *Daemon) Sweep(ctx context.Context, opt Options, progress func(s Status,
 	for {
 		d.drain()
 		now := d.Clock.Now().Boot
-		if d.schedule.due <= now {
+		if d.Due() <= now {
 			s, err := d.sweepPass(ctx, &opt)
 			if err != nil {
 				return total, err
@@ -39,12 +39,12 @@ func (d *Daemon) Sweep(ctx context.Context, opt Options, progress func(s Status,
 				return total, ctx.Err()
 			}
 			if progress != nil {
-				progress(s, d.schedule.due-now)
+				progress(s, d.Due()-now)
 			}
 			d.schedule.ask(quiet + quietFor)
 			continue
 		}
-		timer.Reset(d.schedule.due - now)
+		timer.Reset(d.Due() - now)
 		select {
 		case <-ctx.Done():
 			return total, ctx.Err()

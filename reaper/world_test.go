@@ -242,6 +242,7 @@ func (*world) Sent(int64) error                                 { return nil }
 func (*world) Record(judge.Event) error                         { return nil }
 func (*world) Status(Status, time.Duration)                     {}
 func (*world) Event(judge.Event)                                {}
+func (*world) Hangs(bool)                                       {}
 
 func (w *world) Breaker() (judge.Event, bool) {
 	if w.Folded.Breaker == nil {

@@ -59,6 +59,16 @@ func (m *Metrics) Status(s reaper.Status, took time.Duration) {
 	}
 }
 
+// Hangs sets whether a call that changes the disk has not returned.
+func (m *Metrics) Hangs(hangs bool) {
+	m.mu.Lock()
+	m.view.hangs = hangs
+	m.mu.Unlock()
+	if m.Changed != nil {
+		m.Changed()
+	}
+}
+
 // Event counts one event of the ledger.
 func (m *Metrics) Event(e judge.Event) {
 	m.mu.Lock()

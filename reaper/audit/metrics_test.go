@@ -167,3 +167,17 @@ func TestScrapeWhilePassing(t *testing.T) {
 	}
 	wg.Wait()
 }
+
+// TestHangs: the series of the reason stuck is 1 while a call hangs, though the pass that waits for it gives no status.
+func TestHangs(t *testing.T) {
+	m := NewMetrics("1")
+	m.Status(reaper.Status{}, time.Second)
+	changed := 0
+	m.Changed = func() { changed++ }
+	for want, hangs := range []bool{false, true} {
+		m.Hangs(hangs)
+		if got := series(t, m.Registry())["stopped stuck"]; got != float64(want) || changed != want+1 {
+			t.Errorf("hangs %t: %v, changed %d times", hangs, got, changed)
+		}
+	}
+}

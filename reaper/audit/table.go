@@ -31,6 +31,7 @@ type view struct {
 	reaper.Status
 	scanned    bool // there was a scan: Status is not empty
 	took       time.Duration
+	hangs      bool // a call that changes the disk has not returned
 	lastReport time.Time
 	version    string
 	lines      float64
@@ -131,7 +132,7 @@ func breakerOpen(v view, emit emit) { emit(flag(v.Breaker != nil)) }
 
 func stoppedBy(v view, emit emit) {
 	for _, r := range []judge.ReasonName{judge.ModeObserve, judge.BreakerOpen, judge.CannotMove, judge.Stuck, judge.NoKubelet, judge.NotVisible} {
-		emit(flag(v.Stopped != nil && v.Stopped.Reason == r), string(r))
+		emit(flag(v.Stopped != nil && v.Stopped.Reason == r || v.hangs && r == judge.Stuck), string(r))
 	}
 }
 

@@ -220,11 +220,19 @@ func (s *Server) getReport(w http.ResponseWriter, _ *http.Request) {
 	s.begin()
 	head, status := s.head, s.status
 	s.mu.Unlock()
+	hangs := s.Alive()
+	if hangs != nil { // the pass that waits for the call gives no status
+		head.Stopped, head.Operator = judge.Stuck, true
+	}
 	if status == nil {
 		answer(w, http.StatusOK, head)
 		return
 	}
-	text, err := Report{head, *status}.encode()
+	last := *status
+	if hangs != nil {
+		last.Stopped, last.Operator = &judge.Reason{Reason: judge.Stuck, Detail: hangs.Error(), Operator: true}, true
+	}
+	text, err := Report{head, last}.encode()
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return

@@ -249,6 +249,10 @@ func TestReady(t *testing.T) {
 	if s.handler(true).ServeHTTP(answer, httptest.NewRequest("GET", "/healthz", http.NoBody)); answer.Code != 503 {
 		t.Errorf("healthz while a call hangs: %d", answer.Code)
 	}
+	answer = httptest.NewRecorder()
+	if s.getReport(answer, httptest.NewRequest("GET", "/report", http.NoBody)); strings.Count(answer.Body.String(), `"stuck"`) != 2 {
+		t.Errorf("the report while a call hangs: %s", answer.Body)
+	}
 }
 
 // bigStatus returns a status of 10,000 pods, of which every tenth is alive, every hundredth is kept, and one, the last, needs an

@@ -69,7 +69,7 @@ func (c *Case) advice(v Verdict, facts Facts) *Advice {
 // advice returns the next step for a pod. If this process can change nothing, no command about the pod works before that ends.
 func (in *Input) advice(c Case, v Verdict, facts Facts) *Advice {
 	a := c.advice(v, facts)
-	if why, stopped := in.Permit.Stopped(); a != nil && stopped && (why.Reason == NotVisible || why.Reason == Stuck) {
+	if why, stopped := in.Permit.Stopped(); a != nil && stopped && why.Reason == NotVisible {
 		return why.Reason.Advice(c.Node, c.Pod.UID)
 	}
 	return a
@@ -114,9 +114,6 @@ func (j *JudgedEntry) advice(in Input) *Advice {
 	}
 	why, _ := in.Permit.Stopped()
 	obstacle := ""
-	if why.Reason == Stuck {
-		obstacle = why.Detail
-	}
 	a.Commands = slices.DeleteFunc(a.Commands, func(command string) bool {
 		refused := ""
 		if replace := strings.HasSuffix(command, " --replace"); strings.Contains(command, " restore ") {
@@ -127,7 +124,7 @@ func (j *JudgedEntry) advice(in Input) *Advice {
 		if obstacle == "" {
 			obstacle = refused
 		}
-		return refused != "" || why.Reason == Stuck
+		return refused != ""
 	})
 	if len(a.Commands) == 0 && obstacle != "" {
 		a.Do = strings.TrimSuffix(a.Do, ":") + " Neither is possible now: " + obstacle

@@ -3,9 +3,8 @@ package judge
 // Standing is all that decides whether this process may change anything now, whatever is known about one pod.
 type Standing struct {
 	Node    Node
-	Breaker bool   // the circuit breaker is open
-	Stuck   string // the path at which a changing call has not returned, "" if none hangs
-	Observe bool   // the daemon's mode; sweep, unmount and quarantine obey none
+	Breaker bool // the circuit breaker is open
+	Observe bool // the daemon's mode, which does not bind sweep, unmount and quarantine
 	DryRun  bool
 	// Unmovable is why the quarantine cannot be used (Disk.Movable), "" if it can.
 	Unmovable string
@@ -28,9 +27,11 @@ func (p Permit) MayRemove() bool { return p.remove }
 // Stopped returns why nothing may be moved or removed. It returns false if something may.
 func (p Permit) Stopped() (Reason, bool) { return p.stopped, !p.remove }
 
-// Gate is the one function that decides whether this process may change anything now (law 8). A rename back that replaces
-// nothing detaches no mount, so an operator may restore from any mount namespace; to remove, this process must see the
-// node's mounts.
+// Gate is the one function that decides whether this process may change anything now. An operator's restore renames whole
+// directories and removes nothing, so it detaches no mount and may come from any mount namespace. A removal may detach a mount
+// that only another mount namespace has, so for that this process must see the node's mounts.
+//
+// A call that does not return (the reason stuck) needs no rule: the loop waits for it, and changes nothing meanwhile.
 //
 // A dry run gets no right, and the reason that stops others, too, if there is one.
 func (s Standing) Gate() Permit {
@@ -48,8 +49,6 @@ func (s Standing) gate() Permit {
 	sees := s.Node.SeesMounts.Truth == Yes
 	p := Permit{restore: sees || s.Operator}
 	switch {
-	case s.Stuck != "":
-		return Permit{stopped: Reason{Reason: Stuck, Detail: "a call that changes the disk has not returned: " + s.Stuck, Operator: true}}
 	case s.Observe:
 		// What an earlier daemon has moved is restored all the same if its pod is alive.
 		p.stopped = Reason{Reason: ModeObserve, Detail: "mode observe moves and removes nothing"}

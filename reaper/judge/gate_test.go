@@ -12,14 +12,12 @@ func TestGate(t *testing.T) {
 		{"nothing stops it", func(*Standing) {}, true, true},
 		{"a dry run", func(s *Standing) { s.DryRun = true }, false, false},
 		{"mode observe", func(s *Standing) { s.Observe = true }, true, false}, // a rollout is stopped by it, with living pods in quarantine
-		{"a call that hangs", func(s *Standing) { s.Stuck = "/p" }, false, false},
 		{"the breaker", func(s *Standing) { s.Breaker = true }, true, false},
 		{"no kubelet", func(s *Standing) { s.Node.KubeletKnown.Truth = Unknown }, true, false},
 		{"mounts are not visible", func(s *Standing) { s.Node.SeesMounts.Truth = Unknown }, false, false},
 		{"an operator, the breaker", func(s *Standing) { s.Operator, s.Breaker = true, true }, true, true},
 		{"an operator, no kubelet", func(s *Standing) { s.Operator, s.Node.KubeletKnown.Truth = true, No }, true, true},
 		{"an operator, mounts are not visible", func(s *Standing) { s.Operator, s.Node.SeesMounts.Truth = true, No }, true, false},
-		{"an operator, a call that hangs", func(s *Standing) { s.Operator, s.Stuck = true, "/p" }, false, false},
 	} {
 		s := Standing{Node: Node{KubeletKnown: Fact{Truth: Yes}, SeesMounts: Fact{Truth: Yes}}}
 		test.edit(&s)
