@@ -31,9 +31,7 @@ func uidsOf(moves []judge.Move) []parsers.PodUID {
 func entryUIDs(entries map[string]judge.Entry) []parsers.PodUID {
 	var uids []parsers.PodUID
 	for _, e := range entries {
-		if e.Phase != judge.Ended {
-			uids = append(uids, e.UID)
-		}
+		uids = append(uids, e.UID)
 	}
 	slices.Sort(uids)
 	return slices.Compact(uids)

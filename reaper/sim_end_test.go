@@ -151,7 +151,7 @@ func (o *oracle) ends(n *node) {
 		p, e := n.byUID[n.quarantine[name].uid], entries[name]
 		switch e.Phase {
 		case judge.Retained, judge.InConflict:
-		case judge.Ended:
+		case "":
 			o.fail(n, "%s is in quarantine, and the ledger does not have it", p)
 		default:
 			if n.keeps(p) == "" {

@@ -131,7 +131,7 @@ func (j *JudgedEntry) dead(in Input) {
 		default:
 			j.keep(Keep, HoldsData, "what is left may be a user's data")
 		}
-	case Moving, Restoring, InConflict, Ended:
+	case Moving, Restoring, InConflict:
 		j.keep(Wait, Confirming, "an earlier step is not finished")
 	}
 }
@@ -188,7 +188,7 @@ func (in *Input) entryLeft(e Entry) time.Duration {
 	case Retained:
 		left, _ := in.retention(e)
 		return left
-	case Moving, Restoring, Cleaning, Purging, InConflict, Ended:
+	case Moving, Restoring, Cleaning, Purging, InConflict:
 	}
 	return 0
 }

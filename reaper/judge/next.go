@@ -77,9 +77,6 @@ type Decided struct {
 func Decide(in Input) Decided {
 	d := Decided{Holds: map[parsers.PodUID]Hold{}}
 	for name, e := range sorted(in.Entries) {
-		if e.Phase == Ended {
-			continue
-		}
 		j := judgeEntry(in, name, e)
 		j.Advice = j.advice(in)
 		if left := in.entryLeft(e); left > 0 {

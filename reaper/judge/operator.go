@@ -69,7 +69,7 @@ func (e *Entry) open() bool {
 	switch e.Phase {
 	case Moving, Restoring, Cleaning, Purging:
 		return true
-	case Quarantined, Retained, InConflict, Ended:
+	case Quarantined, Retained, InConflict:
 	}
 	return false
 }

@@ -95,7 +95,6 @@ const (
 	Retained    Phase = "retained" // confirmed dead; what is left waits for retention or for an operator
 	Purging     Phase = "purging"
 	InConflict  Phase = "conflict" // the pod is alive and has another directory: only an operator ends it
-	Ended       Phase = ""         // neither in quarantine nor of interest
 )
 
 // OtherSuffix ends the name of the entry that Exchange makes of the directory that was at pods/UID.
