@@ -20,9 +20,9 @@
 //   - A directory is identified by device, inode and birth time. Another one that has its name is left alone. The identity is
 //     checked again after a rename, and a wrong directory is moved back. No rename replaces anything. Two directories are
 //     exchanged only if the newer one has nothing but what a kubelet makes first and no mount, which is checked on its
-//     handles before and after the exchange. Then that skeleton is removed, also while the circuit breaker is open: it is the
-//     only removal for which the right to restore is enough. It removes empty directories and the kubelet's own files, which a
-//     kubelet makes again, and would otherwise be an entry for an operator.
+//     handles before and after the exchange. Then that skeleton is removed, also while the circuit breaker is open and in mode
+//     observe: no other removal is allowed by the right to restore. It has only empty directories and the kubelet's own files,
+//     which a kubelet makes again. If it stayed, it would be an entry that only an operator ends.
 //   - In a pod's directory each name has its class by its path (package content). A tree of a class that may not be removed is
 //     kept whole; if it has only directories it is removed by rmdir alone, which removes no file that comes meanwhile.
 //   - A batch runs on a thread of its own, which restricts itself by Landlock if the kernel has it: even if the code is wrong,
