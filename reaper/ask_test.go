@@ -56,6 +56,7 @@ func TestReportDuringClean(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 			defer cancel()
 			var cleans, moved time.Time
+			begun := make(chan struct{})
 			var all sync.WaitGroup
 			w.before = func(call string) {
 				switch {
@@ -63,6 +64,7 @@ func TestReportDuringClean(t *testing.T) {
 					time.Sleep(100 * time.Millisecond)
 				case strings.HasPrefix(call, "clean") && cleans.IsZero():
 					cleans = time.Now()
+					close(begun)
 					all.Go(func() {
 						time.Sleep(after)
 						lines <- w.line(two)
@@ -73,9 +75,15 @@ func TestReportDuringClean(t *testing.T) {
 				}
 			}
 			all.Go(func() {
-				for ctx.Err() == nil && cleans.IsZero() {
+				for {
 					lines <- w.line(one)
-					time.Sleep(2 * time.Second)
+					select {
+					case <-begun:
+						return
+					case <-ctx.Done():
+						return
+					case <-time.After(2 * time.Second):
+					}
 				}
 			})
 			d.Run(ctx)
