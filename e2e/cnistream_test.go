@@ -48,7 +48,7 @@ func TestCNIStream(t *testing.T) {
 			select {
 			case <-stop:
 				return
-			default:
+			case <-time.After(streamHold / 4): // the plugin needs the store's lock, too
 			}
 			if out, stderr, code := d.try("sweep", "--no-wait"); code != 0 && code != 3 {
 				s.fail(fmt.Errorf("sweep: %d %s%s", code, out, stderr))
