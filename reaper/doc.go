@@ -7,7 +7,7 @@
 //	  release   a pod that an operator restored, if the kubelet has not reported it for an hour
 //	  restore   intent (and breaker) ─▶ rename back ─▶ result
 //	  move      intent ─▶ scan and judge again ─▶ rename ─▶ result ─▶ scan: alive? ─▶ restore
-//	  clean     intent ─▶ remove ─▶ result; gives way after a second
+//	  clean     intent ─▶ remove ─▶ result; gives way after a second, and in a pass that moves to the next pass
 //	  tell      what needs an operator, once per change and start
 //	  end       journal, metrics, Status
 //
@@ -15,7 +15,8 @@
 //   - Before the rename nothing has changed: the next start writes not-moved.
 //   - After the rename the ledger has the intent, and the next start finds the directory in quarantine by its identity.
 //     The pod is judged like every quarantined pod: if it is alive, it is restored.
-//   - A polite stop (SIGTERM) between rename and result or scan waits for both, at most 30 seconds.
+//   - After SIGTERM the loop still writes the result of a rename, scans these pods and restores the living ones. The daemon
+//     waits for that for 8 seconds, and the process ends after 9. What is not done then is left to the next start.
 //   - A clean that was cut short is begun again after a scan, with the same classes. If the entry is gone then, this program
 //     has removed it. If it is gone otherwise, another process has, which is an error for an operator.
 //

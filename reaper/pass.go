@@ -223,7 +223,7 @@ func (p *pass) restore(ctx context.Context, moves, breaker []judge.Move) bool {
 	return p.write(results(p.Disk.Execute(ctx, permit, moves), p.node, p.Clock.Now())...)
 }
 
-// move moves the pods that are planned to quarantine, in batches: intent, recheck, rename, recheck, result.
+// move moves the planned pods to quarantine, in batches: intent, recheck, rename, recheck, result.
 func (p *pass) move(ctx context.Context) {
 	moves := p.decided.Plan.Moves
 	if p.opt.NoMoves {

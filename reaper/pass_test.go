@@ -307,7 +307,7 @@ func TestMany(t *testing.T) {
 	}
 }
 
-// TestSchedule has when passes are due, in the order of design's table.
+// TestSchedule has when passes are due, in the order of the constants in daemon.go.
 func TestSchedule(t *testing.T) {
 	w := newWorld(one, two)
 	w.pods[one].alive, w.pods[two].alive = true, true

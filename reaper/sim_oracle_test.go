@@ -11,7 +11,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/judge"
 )
 
-// oracle knows the truth about the node and the laws of the design, and reports what the program does against them. It uses
+// oracle knows the truth about the node and what the program may never do, and reports what it does against that. It uses
 // nothing of package judge but the types.
 type oracle struct {
 	failed string

@@ -9,7 +9,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/judge"
 )
 
-// scanner reads the node as package node does: one source after the other, each at its own moment, in the order of law 9.
+// scanner reads the node as package node does: one source after the other, each at its own moment, in the same order.
 type scanner struct{ *node }
 
 // answer is what one source has answered.

@@ -10,7 +10,7 @@
 //	sim_disk_test.go      the node as the loop changes it
 //	sim_memory_test.go    the state directory, which loses what was not synced
 //	sim_program_test.go   how the program starts and ends, and the operator's commands
-//	sim_oracle_test.go    the laws of the design
+//	sim_oracle_test.go    what the program may never do
 //	sim_end_test.go       what must have gone in the end
 //
 // Where the real thing is not certain, the model does the worst that it may.

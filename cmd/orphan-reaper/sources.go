@@ -26,7 +26,7 @@ var usualUnits = []string{
 // syslogFiles have the kubelet's lines where there is no journal.
 var syslogFiles = []string{"/var/log/syslog", "/var/log/messages"}
 
-// sources follow the log of the kubelet that runs (law 1 a), and another one when that changes.
+// sources follow the log of the kubelet that runs, and another one when that changes.
 type sources struct {
 	cfg   *config.Config
 	clock reaper.Clock

@@ -28,7 +28,7 @@ type Case struct {
 	Now      Instant
 }
 
-// Settings are the settings that judging uses. cli.md has their defaults.
+// Settings are the settings that judging uses. Package config has their defaults.
 type Settings struct {
 	Hold, Confirm, Retention time.Duration
 	MaxPerScan               int // of moves, 0: no limit
@@ -42,7 +42,7 @@ type row struct {
 	reason ReasonName
 }
 
-// table is the whole argument: a pod is removed if every row lets it pass.
+// table has a row for each fact. A pod may be moved to quarantine if every row passes.
 var table = [...]row{
 	{Reported, Yes, NotReported},   // by the kubelet that runs now, in the last 30 s
 	{Listed, No, IsListed},         // the kubelet's PodsAPI shows a pod that returns before the disk does
@@ -50,9 +50,9 @@ var table = [...]row{
 	{Cgroup, No, HasCgroup},        // an empty one, too: it is the first thing of a pod that returns
 	{Mounted, No, IsMounted},       // nothing of it is mounted, in any mount namespace
 	{Staged, No, IsStaged},         // nor staged for it alone
-	{Directory, Yes, BadDirectory}, // a directory, where it was and as it was a hold ago
-	{Restored, No, WasRestored},    // nobody took it back
-	{Eligible, Yes, OnHold},        // and all of this for the time of the hold
+	{Directory, Yes, BadDirectory}, // a directory in which no operation of the kubelet may be under way; Eligible compares it with earlier scans
+	{Restored, No, WasRestored},    // no operator has restored it
+	{Eligible, Yes, OnHold},        // all of this, Reported excepted, at every scan for the time of the hold
 }
 
 // Dead returns the verdict on one pod of the pods directory: Remove if every row of the table lets it pass.

@@ -12,5 +12,6 @@
 // now, at most 30 seconds old, releases a pod (Reported). Every fact that we read ourselves can only keep it.
 //
 // Read in this order: snapshot.go has what is known, dead.go the table of facts and Alive, reported.go which line of a
-// log is the kubelet's report, plan.go what is done next, gate.go whether it may be done.
+// log is the kubelet's report, entry.go what becomes of a quarantined pod, next.go what is done next, gate.go whether it may be
+// done.
 package judge

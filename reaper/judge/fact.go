@@ -60,7 +60,7 @@ type Fact struct {
 // FactName is one question about a pod.
 type FactName uint8
 
-// The questions, in the order of design's table. Scan answers Listed to Directory. Reported, Restored and Eligible are
+// The questions, in the order of the table in dead.go. Scan answers Listed to Directory. Reported, Restored and Eligible are
 // computed from the log, the ledger and earlier scans.
 const (
 	Reported  FactName = iota // has the kubelet that runs now reported this UID in the last 30 s?

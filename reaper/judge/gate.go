@@ -8,7 +8,8 @@ type Standing struct {
 	DryRun  bool
 	// Unmovable is why the quarantine cannot be used (Disk.Movable), "" if it can.
 	Unmovable string
-	// Operator is true for an operator's command on what lies in quarantine: the breaker does not stop it.
+	// Operator is true for an operator's command about an entry of the quarantine. An open breaker does not stop it, and no
+	// kubelet has to run.
 	Operator bool
 }
 

@@ -42,8 +42,8 @@ func (l *Log) reported(n Node, now Instant) Fact {
 	return f
 }
 
-// Credible returns why a line is no report of the kubelet that runs now, "" if it is one (law 1). A line that is none
-// only asks for a scan.
+// Credible returns why a line is no report of the kubelet that runs now, "" if it is one: by its source, its PID,
+// its format, its neighbours and its times. A line that is none only asks for a scan.
 func Credible(l Logged, n Node, now Instant) string {
 	if why := ByKubelet(l, n); why != "" {
 		return why

@@ -7,7 +7,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 )
 
-// TestCredible shows for each condition of law 1 that a line without it releases nothing.
+// TestCredible shows for each condition of Credible that a line without it releases nothing.
 func TestCredible(t *testing.T) {
 	kubeletLog := &parsers.File{Dev: 8, Ino: 99}
 	file := func(c *Case, own bool) {
@@ -69,8 +69,8 @@ func TestCredible(t *testing.T) {
 		{"f: a header from the future", No, func(c *Case) { c.Log.Removal.Header = now.Wall.Add(time.Minute) }},
 		{"f: a header without year and zone", Yes, func(c *Case) { c.Log.Removal.Header = now.Wall.AddDate(-now.Wall.Year(), 0, 0) }},
 		{"f: no time at all", No, func(c *Case) { c.Log.Removal.Header = time.Time{} }},
-		{"law 2: a text that no kubelet prints", No, func(c *Case) { c.Log.Removal.Kind = parsers.None }},
-		{"law 2: the text about volumes in place of the other", No, func(c *Case) { c.Log.Removal.Kind = parsers.Volumes }},
+		{"a text that no kubelet prints", No, func(c *Case) { c.Log.Removal.Kind = parsers.None }},
+		{"the text about volumes in place of the other", No, func(c *Case) { c.Log.Removal.Kind = parsers.Volumes }},
 		{"no kubelet runs", No, func(c *Case) { c.Node.KubeletKnown.Truth = No }},
 		{"the kubelet has volumes of it", No, func(c *Case) { c.Log.Volumes = c.Log.Removal; c.Log.Volumes.Kind = parsers.Volumes }},
 		{"a forged line about volumes", Yes, func(c *Case) { c.Log.Volumes = c.Log.Removal; c.Log.Volumes.PID = 1 }},

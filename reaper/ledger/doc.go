@@ -1,5 +1,5 @@
-// Package ledger is the durable event of every intent and every result, in one directory that root owns: law 7. The
-// circuit breaker is one of its entries, so it survives restarts.
+// Package ledger is the durable record of every intent and every result, in one directory that root owns. An intent is synced
+// before the change and its result after it. The circuit breaker is one of its events, so it survives restarts.
 //
 // It decides nothing, knows nothing about Kubernetes and touches nothing outside its directory. judge.Folded says what the
 // events add up to.

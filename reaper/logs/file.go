@@ -54,7 +54,7 @@ func (f *Follower) file(ctx context.Context, file File) error {
 		stream.Next(&l, arrival.at)
 		if parsers.Interesting(l.Text) {
 			// By the name: a line that was written just before a rotation counts as the new file's, which is the same
-			// kubelet's. Law 1 asks besides for the PID and the time in the line.
+			// kubelet's. Credible checks the PID and the time in the line, too.
 			id, err := identify(file.Path)
 			if err != nil {
 				continue

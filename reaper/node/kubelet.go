@@ -17,7 +17,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/judge"
 )
 
-// kubelets are the running kubelets whose root directory is ours (law 1), and those with another one, for messages.
+// kubelets are the running kubelets whose root directory is ours, and those with another one, for messages.
 type kubelets struct {
 	own    []judge.Kubelet
 	others []string

@@ -50,7 +50,7 @@ func TestCommand(t *testing.T) {
 	}
 }
 
-// TestKubeletIsOurs: law 1. Each case has PID 10, which is ours, and another process.
+// TestKubeletIsOurs has which process is the kubelet whose reports count. Each case has PID 10, which is ours, and another process.
 func TestKubeletIsOurs(t *testing.T) {
 	const pod = "/kubepods.slice/kubepods-pod11111111_1111_1111_1111_111111111111.slice/cri-containerd-a.scope"
 	for name, c := range map[string]struct {

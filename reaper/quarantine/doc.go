@@ -30,8 +30,8 @@
 //     allows changes on what is mounted below them, so it does not replace the steps above.
 //   - Every 32 removals the open directories must still be in their parents: a tree that was moved out of quarantine is no
 //     longer ours.
-//   - unlinkat and rename never remove a mount point of this mount namespace or of a slave of it (EBUSY). A mount that only
-//     another namespace has they detach (measured, Linux 6.18), so the caller scans all namespaces first.
+//   - unlinkat and rename never remove a mount point of this mount namespace or of a slave of it (EBUSY). They
+//     detach a mount that only another namespace has (measured, Linux 6.18), so the caller scans all namespaces first.
 //
 // # Killed, or without power
 //
