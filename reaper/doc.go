@@ -20,5 +20,8 @@
 //   - A clean that was cut short is begun again after a scan, with the same classes. If the entry is gone then, this program
 //     has removed it. If it is gone otherwise, another process has, which is an error for an operator.
 //
+// pass.go has the steps of a pass and the scan, move.go moves and restores with both rechecks and the recovery, clean.go removes,
+// end.go makes the status. daemon.go has the schedule.
+//
 // The loop decides nothing about a pod: package judge does. It makes no system call: Scanner, Disk and Ledger do.
 package reaper
