@@ -44,6 +44,9 @@ func (p *pass) moveBatch(ctx context.Context, batch []judge.Move) bool {
 	}
 	outcomes := p.Disk.Execute(ctx, permit, still)
 	p.noteRefused(outcomes)
+	for _, o := range outcomes {
+		p.now = p.now || o.Result == judge.Failed // it may have been moved: the next pass finds that, and judges the pod
+	}
 	// The results are written first, so that whatever happens now, the pods are judged as quarantined ones. The second
 	// question is asked also if the daemon has to stop: a living pod would stay in quarantine until the next start.
 	written := p.write(results(outcomes, p.node, p.Clock.Now())...)

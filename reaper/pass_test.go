@@ -477,7 +477,7 @@ func TestReturnsWhileOthersMove(t *testing.T) {
 }
 
 // TestMovedUnsynced has a move after which the disk could not sync, so that its result is failed. The pod is judged like every
-// quarantined pod: it is restored if it is alive, and cleaned if it is not.
+// quarantined pod: it is restored at once if it is alive, and cleaned if it is not.
 func TestMovedUnsynced(t *testing.T) {
 	for _, alive := range []bool{true, false} {
 		w := newWorld(one)
@@ -488,7 +488,7 @@ func TestMovedUnsynced(t *testing.T) {
 				w.returns()
 			}
 		}
-		w.run(t.Context(), t, d, 10*time.Minute)
+		w.run(t.Context(), t, d, map[bool]time.Duration{true: 70 * time.Second, false: 10 * time.Minute}[alive])
 		if w.count("write failed") != 1 || (w.pods[one] != nil) != alive || len(w.moved)+len(w.Entries()) > 0 {
 			t.Errorf("alive %t: %v, %v: %s", alive, w.pods, w.moved, w.has())
 		}
