@@ -89,7 +89,9 @@ func (n *node) silenced(t *testing.T, pods []pod, within time.Duration) {
 	mark := n.kubelet.size()
 	for _, p := range pods {
 		of[p.uid] = true
-		write(t, filepath.Join(mkdir(t, filepath.Join(n.pods, p.uid, "volumes", csi, "pv-1")), "vol_data.json"), volData)
+		data := filepath.Join(mkdir(t, filepath.Join(n.pods, p.uid, "volumes", csi, "pv-1")), "vol_data.json")
+		write(t, data, volData)
+		ageFile(t, data) // the kubelet wrote it when the pod started
 		if err := os.Remove(filepath.Join(n.dir, "manifests", p.name+".yaml")); err != nil {
 			t.Fatal(err)
 		}
