@@ -8,7 +8,7 @@
 //	  restore   intent (and breaker) ─▶ rename back ─▶ result
 //	  move      intent ─▶ scan and judge again ─▶ rename ─▶ result ─▶ scan: alive? ─▶ restore
 //	  clean     intent ─▶ remove ─▶ result; gives way after a second, and in a pass that moves to the next pass
-//	  tell      what needs an operator, once per change and start
+//	  announce  what needs an operator, once per change and start
 //	  end       journal, metrics, Status
 //
 // It is killed at any instruction, or stopped at any step, without a loss:

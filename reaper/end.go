@@ -23,14 +23,14 @@ func (p *pass) next() time.Duration {
 	return min(next, sweep)
 }
 
-// end returns the status, and tells the journal and the metrics.
+// end returns the status, and writes the journal and the metrics.
 func (p *pass) end() Status {
 	in := p.input(p.snapshot)
 	if len(p.events) > 0 { // with what was done
 		p.decided = judge.Decide(in)
 	}
 	if !p.opt.DryRun && !p.opt.Order {
-		p.tell()
+		p.announce()
 	}
 	if p.LogProblems != nil {
 		p.problems = append(p.problems, p.LogProblems()...)

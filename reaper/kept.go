@@ -10,32 +10,32 @@ import (
 )
 
 // The journal gets one event for each pod or entry that needs an operator, and one more when its reasons change. What was
-// told is in memory only, so each start of the daemon tells it again: an operator who reads the journal since the last start
+// announced is in memory only, so each start of the daemon announces it again: an operator who reads the journal since the last start
 // misses nothing, and the ledger has no state more.
 
-// told is what an operator was told about a pod or an entry.
-type told struct {
+// announced is what the journal has about a pod or an entry.
+type announced struct {
 	reasons string // their names
 	at      judge.Instant
 }
 
-// forgetTold is how long after it needed an operator last a pod is told anew: a report may pause for minutes.
-const forgetTold = time.Hour
+// forgetAnnounced is how long after it needed an operator last a pod is announced anew: a report may pause for minutes.
+const forgetAnnounced = time.Hour
 
-// tell records what needs an operator and was not told yet.
-func (p *pass) tell() {
-	if p.told == nil {
-		p.told = map[string]told{}
+// announce records what needs an operator and was not announced yet.
+func (p *pass) announce() {
+	if p.announced == nil {
+		p.announced = map[string]announced{}
 	}
 	now := p.Clock.Now()
 	var events []judge.Event
-	heard := map[string]told{}
+	again := map[string]announced{}
 	add := func(name string, v judge.Verdict, e judge.Event) {
 		if e.Reasons = needsOperator(v); len(e.Reasons) == 0 {
 			return
 		}
-		t := told{namesOf(e.Reasons), now}
-		if heard[name] = t; p.told[name].reasons != t.reasons {
+		t := announced{namesOf(e.Reasons), now}
+		if again[name] = t; p.announced[name].reasons != t.reasons {
 			events = append(events, e)
 		}
 	}
@@ -50,13 +50,13 @@ func (p *pass) tell() {
 		})
 	}
 	if p.write(events...) {
-		maps.Copy(p.told, heard)
+		maps.Copy(p.announced, again)
 	}
 	// At the end: the last scan may have been an hour ago.
-	maps.DeleteFunc(p.told, func(_ string, t told) bool { return now.Age(t.at) > forgetTold })
+	maps.DeleteFunc(p.announced, func(_ string, t announced) bool { return now.Age(t.at) > forgetAnnounced })
 }
 
-// needsOperator returns the reasons that need an operator, without those that an event of their own has told.
+// needsOperator returns the reasons that need an operator, without those that an event of their own has announced.
 func needsOperator(v judge.Verdict) []judge.Reason {
 	return slices.DeleteFunc(slices.Clone(v.Reasons), func(r judge.Reason) bool {
 		return !r.Operator || r.Reason == judge.StepFailed || r.Reason == judge.InUse || r.Reason == judge.CannotMove

@@ -29,10 +29,10 @@ type Loop struct {
 	holds map[parsers.PodUID]judge.Hold
 	logs  reports
 	// refused are the moves that the disk refused since the start.
-	refused map[parsers.PodUID]judge.Refusal
-	node    judge.Node // of the last scan: by which kubelet a line may be
-	last    Status
-	told    map[string]told // what an operator was told, by name of the pod or entry
+	refused   map[parsers.PodUID]judge.Refusal
+	node      judge.Node // of the last scan: by which kubelet a line may be
+	last      Status
+	announced map[string]announced // what the journal has, by name of the pod or entry
 	// listening is since when a report of any pod would have been read and heeded: the silence about a restored pod counts.
 	listening      judge.Instant
 	quarantineMade bool // since the start

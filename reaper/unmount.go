@@ -159,8 +159,8 @@ func (p *pass) caseOf(pod judge.Pod) judge.Case {
 	return in.Case(pod)
 }
 
-// listen reads lines of the log until heard returns true, and at most for the time.
-func (d *Daemon) listen(ctx context.Context, most time.Duration, heard func() bool) {
+// listen reads lines of the log until done returns true, and at most for the time.
+func (d *Daemon) listen(ctx context.Context, most time.Duration, done func() bool) {
 	for { // what has come already
 		select {
 		case line, more := <-d.Lines:
@@ -175,7 +175,7 @@ func (d *Daemon) listen(ctx context.Context, most time.Duration, heard func() bo
 	}
 	timer := time.NewTimer(most)
 	defer timer.Stop()
-	for most > 0 && !heard() {
+	for most > 0 && !done() {
 		select {
 		case line, more := <-d.Lines:
 			if !more {
