@@ -81,7 +81,7 @@ func (c *Case) unmount(a *Advice, facts Facts) *Advice {
 	if v, _ := c.judge(facts, Reported, Mounted, Eligible); v.Decision != Remove {
 		return nil
 	}
-	if f := facts[Mounted]; f.Elsewhere {
+	if f := facts[Mounted]; !f.Alive { // `unmount` finds only what is below the pod's directory
 		return &Advice{Do: "The pod seems dead, and a process has something of it mounted, or has its UID in a mount. End that process, or unmount it in its mount namespace: " + f.Detail}
 	}
 	if Unmountable(*c).Decision == Remove {

@@ -25,10 +25,10 @@ func TestAdvice(t *testing.T) {
 		{"mounted and reported", mounted, "Unmount", []string{unmount}},
 		{"mounted and silent", func(c *Case) { mounted(c); c.Log = Log{} }, "silent", []string{"printf 5 | ", unmount, "printf 2 | "}},
 		{"mounted in a process's namespace", func(c *Case) {
-			c.Pod.Facts[Mounted] = Fact{Truth: Yes, Elsewhere: true, Detail: "PID 7 (agent)"}
+			c.Pod.Facts[Mounted] = Fact{Truth: Yes, Detail: "PID 7 (agent)"}
 		}, "PID 7 (agent)", nil},
 		{"mounted so, and silent", func(c *Case) {
-			c.Pod.Facts[Mounted], c.Log = Fact{Truth: Yes, Elsewhere: true, Detail: "PID 7 (agent)"}, Log{}
+			c.Pod.Facts[Mounted], c.Log = Fact{Truth: Yes, Detail: "PID 7 (agent)"}, Log{}
 		}, "PID 7 (agent)", nil},
 		{"the kubelet has volumes of it", func(c *Case) {
 			c.Log = Log{Volumes: c.Log.Removal}

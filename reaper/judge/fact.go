@@ -47,14 +47,12 @@ type Fact struct {
 	Detail string `json:"detail,omitempty"` // what was found there, or the error
 	// Alive is true if the answer shows that the pod is alive and no pod can fake it: a ready sandbox, a running
 	// container, a kubepods cgroup, the kubelet's list, a directory pods/UID that was made again, or a mount below the
-	// pods directory or the quarantine. Only such an answer restores a quarantined pod and opens the circuit breaker.
+	// pods directory or the quarantine in our own mount namespace. Only such an answer restores a quarantined pod and opens the
+	// circuit breaker.
 	Alive bool `json:"alive,omitempty"`
 	// Busy is true if the answer is Unknown only because a healthy source needed more time than it had. Such a doubt
 	// ends by itself: the pod waits, and no operator is asked.
 	Busy bool `json:"busy,omitempty"`
-	// Elsewhere is true of a mount that is not below the pod's directory in the node's own mount namespace: `unmount` does
-	// not find it.
-	Elsewhere bool `json:"-"`
 }
 
 // FactName is one question about a pod.

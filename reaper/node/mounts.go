@@ -12,7 +12,6 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
-	"github.com/orphan-reaper/orphan-reaper/reaper/fdpath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/judge"
 )
 
@@ -67,16 +66,16 @@ type mountReader struct {
 	budgets map[owner]*budget
 	ownUser string // our user namespace
 	node    parsers.PodUID
-	own     *table // our own
-	host    *table // the kubelet's, or that of PID 1
-	regions regions
+	own     *table   // our own
+	host    *table   // the kubelet's, or that of PID 1
+	dirs    []ownDir // the pods directory and the quarantine
 	views   int
 }
 
 // view is whose table it is.
 type view struct {
 	pid   int
-	node  bool // ours or the kubelet's
+	own   bool // ours
 	apart bool // in another user namespace: mounting there needs no privilege on the node
 	owner owner
 }
@@ -125,29 +124,32 @@ func (s *Scanner) readMounts(ctx context.Context, kubelet int, wanted parsers.Po
 }
 
 // readOwn reads the tables of this process and of the kubelet, and with them where our directories lie.
-func (r *mountReader) readOwn() error {
-	t, err := r.readTable(os.Getpid(), view{pid: os.Getpid()}, true)
-	if err != nil {
+func (r *mountReader) readOwn() (err error) {
+	if r.own, err = r.readTable(os.Getpid()); err != nil {
 		return err
 	}
-	r.own = t
-	if r.regions, err = r.findRegions(); err != nil {
+	if err := r.findOwn(); err != nil {
 		return err
 	}
-	// Last, so that a mount which the kubelet has, too, is shown as the kubelet's.
-	defer r.scan(t, view{pid: os.Getpid(), node: true})
 	first := r.kubelet
 	if first == 0 {
 		first = 1
 	}
-	if r.host, err = r.readTable(first, view{pid: first}, true); err != nil {
-		if vanished(err) {
-			r.sees.Detail = fmt.Sprintf("PID %d has ended", first)
-			return nil
-		}
+	r.host, err = r.readTable(first)
+	if err == nil && r.host.first == r.own.first {
+		r.scan(r.own, view{pid: first, own: true})
+		r.sees = r.seesMounts()
+		return nil
+	}
+	r.scan(r.own, view{pid: os.Getpid(), own: true})
+	switch {
+	case vanished(err):
+		r.sees.Detail = fmt.Sprintf("PID %d has ended", first)
+		return nil
+	case err != nil:
 		return err
 	}
-	r.scan(r.host, view{pid: first, node: true})
+	r.scan(r.host, view{pid: first})
 	r.sees = r.seesMounts()
 	return nil
 }
@@ -174,8 +176,8 @@ func (r *mountReader) readProcess(pid int) error {
 	if user, err := os.Readlink(r.procPath(pid, "ns/user")); err == nil {
 		v.apart = user != r.ownUser
 	}
-	t, err := r.parse(in, v, false)
-	if err == nil {
+	t := &table{}
+	if err = r.parse(in, v.owner, t); err == nil {
 		r.scan(t, v)
 		return nil
 	}
@@ -197,95 +199,6 @@ func (r *mountReader) ownerAt(pid int) (owner, error) {
 	return parseOwner(string(text), r.node), err
 }
 
-// readTable reads one table for sure, and keeps its optional fields.
-func (r *mountReader) readTable(pid int, v view, peers bool) (*table, error) {
-	path := r.procPath(pid, "mountinfo")
-	fd, err := openProc(path)
-	if err != nil {
-		return nil, err
-	}
-	in := &tableReader{fd: fd, path: path}
-	defer in.close()
-	first, err := in.first()
-	if err != nil {
-		return nil, err
-	}
-	r.seen[first] = true
-	t, err := r.parse(in, v, peers)
-	if t != nil {
-		t.first = first
-	}
-	return t, err
-}
-
-// table has the mounts of one mountinfo as far as they are needed: to place a mount point, its parent's device and root.
-type table struct {
-	first  lineSum
-	byID   map[int]placed
-	hits   []*mountinfo.Info // those that have a wanted UID, or are of a staged volume
-	shared map[string]bool   // its peer groups, if they were asked for
-	peers  map[int][]string  // the optional fields of each mount
-}
-
-// placed is where a mount lies, and what of which file system it shows.
-type placed struct {
-	dev         device
-	root, point string
-	fsType      string
-}
-
-type device struct{ major, minor int }
-
-// parse reads the table within the budget of its owner.
-func (r *mountReader) parse(in *tableReader, v view, peers bool) (*table, error) {
-	r.views++
-	b := r.budget(v.owner)
-	in.left = b.bytes
-	t := &table{byID: map[int]placed{}}
-	if peers {
-		t.shared, t.peers = map[string]bool{}, map[int][]string{}
-	}
-	over := false
-	_, err := mountinfo.GetMountsFromReader(in, func(m *mountinfo.Info) (skip, stop bool) {
-		if b.entries--; b.entries < 0 {
-			over = true
-			return true, true
-		}
-		t.byID[m.ID] = placed{device{m.Major, m.Minor}, m.Root, m.Mountpoint, m.FSType}
-		if peers {
-			for f := range strings.FieldsSeq(m.Optional) {
-				if t.peers[m.ID] = append(t.peers[m.ID], f); strings.HasPrefix(f, "shared:") {
-					t.shared[strings.TrimPrefix(f, "shared:")] = true
-				}
-			}
-		}
-		if r.concerns(m) {
-			t.hits = append(t.hits, m)
-		}
-		return true, over
-	})
-	if b.bytes = in.left; over {
-		return nil, errBudget
-	}
-	if err == nil {
-		err = in.err
-	}
-	if err != nil {
-		return nil, err
-	}
-	return t, nil
-}
-
-func (r *mountReader) budget(o owner) *budget {
-	if r.budgets[o] == nil {
-		r.budgets[o] = &budget{unitBytes, unitEntries}
-		if o.pod != "" {
-			r.budgets[o] = &budget{podBytes, podEntries}
-		}
-	}
-	return r.budgets[o]
-}
-
 // concerns reports whether the line has a wanted UID, or is of a staged volume.
 func (r *mountReader) concerns(m *mountinfo.Info) bool {
 	return strings.Contains(m.Mountpoint, stagedMark) || strings.Contains(m.Mountpoint, blockMark) || len(r.uids(m)) > 0
@@ -303,29 +216,23 @@ func (r *mountReader) uids(m *mountinfo.Info) []parsers.PodUID {
 	return found
 }
 
-// scan adds the mounts of one table.
+// scan adds the mounts of one table. Only in our own mount namespace a path says where a mount is: in another one a pod's
+// program may have mounted anything at a path of any name.
 func (r *mountReader) scan(t *table, v view) {
 	for _, m := range t.hits {
-		at, within := r.place(t, m)
-		r.addStaged(m, v, at, within == inPlugins)
-		// In another user namespace any user can mount a tmpfs at a path of any name.
-		if v.apart && !r.regions.has(device{m.Major, m.Minor}) {
+		r.addStaged(m, v)
+		// In another user namespace any user can mount a tmpfs.
+		if v.apart && !r.onPodsDevice(m) {
 			continue
 		}
 		for _, uid := range r.uids(m) {
-			_, named := parsers.PodSet{uid: true}.Component([]byte(firstOf(at)))
-			alive := !v.apart && within == inPods && named
+			alive := v.own && r.below(m.Mountpoint, uid)
 			if known, ok := r.pods[uid]; ok && (known.Alive || !alive) {
 				continue
 			}
-			r.pods[uid] = judge.Fact{Truth: judge.Yes, Alive: alive, Elsewhere: !v.node || !alive, Detail: r.words(m, v)}
+			r.pods[uid] = judge.Fact{Truth: judge.Yes, Alive: alive, Detail: r.words(m, v)}
 		}
 	}
-}
-
-func firstOf(path string) string {
-	first, _, _ := strings.Cut(path, "/")
-	return first
 }
 
 // words describes a mount for messages.
@@ -347,6 +254,3 @@ func unlessVanished(err error) error {
 	}
 	return err
 }
-
-// close closes the table's file.
-func (t *tableReader) close() { fdpath.Close(t.fd) }

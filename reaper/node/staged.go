@@ -32,15 +32,12 @@ const (
 	blockMark  = "/volumeDevices/staging/"
 )
 
-// addStaged adds a mount of a staged volume: by its place, or by its path, since a driver's container may have the plugins
-// directory anywhere.
-func (r *mountReader) addStaged(m *mountinfo.Info, v view, at string, placed bool) {
-	if !placed {
-		_, below, ok := strings.Cut(m.Mountpoint, "kubernetes.io/csi/")
-		if !ok || v.apart {
-			return
-		}
-		at = below
+// addStaged adds a mount of a staged volume. The kubelet's directory may be mounted at a second path, and a driver's container
+// may have it anywhere.
+func (r *mountReader) addStaged(m *mountinfo.Info, v view) {
+	_, at, ok := strings.Cut(m.Mountpoint, "/"+csiDir+"/")
+	if !ok || v.apart {
+		return
 	}
 	if _, ok := r.staged[at]; !ok {
 		r.staged[at] = r.words(m, v)

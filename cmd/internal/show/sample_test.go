@@ -35,10 +35,10 @@ const stillPresent = "found, but volume paths are still present on disk"
 
 // sample are the pods of a bad night.
 var sample = []pod{
-	0: {"db-0", stillPresent, 4 * time.Minute, fact(judge.Mounted, judge.Fact{Truth: judge.Yes, Source: "mountinfo of 12 namespaces", Detail: "tmpfs at /var/lib/kubelet/pods/" + string(uid(0)) + "/volumes/kubernetes.io~csi/pvc-1/mount"})},
+	0: {"db-0", stillPresent, 4 * time.Minute, fact(judge.Mounted, judge.Fact{Truth: judge.Yes, Alive: true, Source: "mountinfo of 12 namespaces", Detail: "tmpfs at /var/lib/kubelet/pods/" + string(uid(0)) + "/volumes/kubernetes.io~csi/pvc-1/mount"})},
 	1: {"job-7x2", stillPresent, 20 * time.Second, func(*judge.Pod) {}},
 	2: {"job-7x3", stillPresent, 4 * time.Minute, fact(judge.Cgroup, judge.Fact{Truth: judge.Yes, Alive: true, Detail: "the cgroup /sys/fs/cgroup/kubepods.slice/x exists"})},
-	3: {"cache-1", "", 0, fact(judge.Mounted, judge.Fact{Truth: judge.Yes, Detail: "nfs4 at …"})},
+	3: {"cache-1", "", 0, fact(judge.Mounted, judge.Fact{Truth: judge.Yes, Alive: true, Detail: "nfs4 at …"})},
 	4: {"dns-abc12", "", 0, fact(judge.Running, judge.Fact{Truth: judge.Yes, Alive: true, Source: "/run/containerd/containerd.sock", Detail: "a sandbox is ready"})},
 	5: {"hidden-1", "", 0, func(*judge.Pod) {}},
 	6: {hostile, "", 0, func(p *judge.Pod) { p.UID = "" }},
