@@ -101,9 +101,12 @@ clean: ## Remove what was built; the caches in .cache stay
 test: ## Run all tests that can run here, and say which could not; as root on Debian get what they need
 	sh packaging/checks/test.sh $(TESTFLAGS)
 
+# A user, mount and PID namespace in which tests may mount.
+OWN = unshare --user --map-root-user --mount --pid --fork --kill-child --mount-proc
+
 .PHONY: test-mounts
 test-mounts: ## Run the tests with real mounts in a user and mount namespace, without root
-	go test -exec 'unshare --user --map-root-user --mount --pid --fork --kill-child --mount-proc' ./reaper/...
+	go test -exec '$(OWN)' ./reaper/...
 
 .PHONY: test-root
 test-root: ## Run the tests as root; the compiler stays with you, only the tests go through sudo
@@ -234,6 +237,14 @@ simulate: ## Run the loop on SEEDS (20000) simulated nodes, from a SEED of its o
 	go test -v -count=1 -timeout 24h -run '^TestSimulate$$' $(TESTFLAGS) ./reaper \
 		-seeds '$(SEEDS)' -seed '$(or $(SEED),$(shell date +%s))'
 
+# As root the tests run on a machine of their own, for other users as root of a user namespace.
+FAULTS ?=
+
+.PHONY: faults
+faults: ## Plant the faults that match FAULTS (all), one at a time, and name the test that catches each: some 15 minutes
+	$(if $(filter 0,$(shell id -u)),go build -o bin/canary ./testdata/canary)
+	cd packaging/tools && go run ./faults -exec '$(if $(filter 0,$(shell id -u)),$(CURDIR)/bin/canary,$(OWN))' -run '$(FAULTS)'
+
 .PHONY: fuzz
 fuzz: ## Run every fuzz target for FUZZTIME (60s)
 	sh packaging/checks/fuzz.sh $(FUZZTIME)
@@ -277,6 +288,7 @@ lint: $(LINT) ## Check the layers, the bans and the style
 	was=$$(git diff packaging docs/reference.md | cksum) && $(MAKE) -s generate && \
 		{ [ "$$was" = "$$(git diff packaging docs/reference.md | cksum)" ] || { echo "make generate has changed files: run it with your change" >&2; exit 1; }; }
 	go test -run '^TestLayers$$' ./packaging/checks
+	cd packaging/tools && go run ./faults -check
 	for module in $(MODULES); do (cd $$module && $(CURDIR)/$(LINT) run && go fix -diff ./... && go mod tidy -diff) || exit 1; done
 
 .PHONY: lint-packages

@@ -170,13 +170,13 @@ func (in *Input) confirm(e Entry) string {
 		(in.Settings.Confirm - left).Round(time.Second), in.Settings.Confirm)
 }
 
-// confirmLeft returns how much of the confirm time is left.
+// confirmLeft returns how much of the confirm time is left. After a boot the kubelet makes the directories of its pods again.
 func (in *Input) confirmLeft(e Entry) time.Duration {
-	since, ok := in.Now.Since(e.MovedAt)
-	if !ok { // the machine has booted: the kubelet makes the directories of its pods again
-		since = in.Now.Boot
+	waited := in.Now.Boot - in.Snapshot.Node.Kubelet.Start
+	if since, ok := in.Now.Since(e.MovedAt); ok {
+		waited = min(waited, since)
 	}
-	return in.Settings.Confirm - min(since, in.Now.Boot-in.Snapshot.Node.Kubelet.Start)
+	return in.Settings.Confirm - waited
 }
 
 // entryLeft returns after how long time alone may change what is due for an entry, 0 if it does not.

@@ -86,7 +86,9 @@ func TestEntry(t *testing.T) {
 		{"confirm has not passed", func(_ *Input, _ *Pod, e *Entry) { e.MovedAt = now.Add(-299 * time.Second) }, "", 0, false},
 		{"the kubelet has just started", func(in *Input, _ *Pod, _ *Entry) { in.Snapshot.Node.Kubelet.Start = now.Boot - time.Minute }, "", 0, false},
 		{"the machine has just booted", func(in *Input, _ *Pod, e *Entry) { e.MovedAt.BootID = "a"; in.Now.Boot = time.Minute }, "", 0, false},
-		{"the machine has booted, and the kubelet runs long enough", func(_ *Input, _ *Pod, e *Entry) { e.MovedAt.BootID = "a" }, Clean, content.Payloads, false},
+		{"the machine has booted into its past, and the kubelet runs long enough", func(_ *Input, _ *Pod, e *Entry) {
+			e.MovedAt.BootID, e.MovedAt.Wall = "a", now.Wall.Add(time.Hour)
+		}, Clean, content.Payloads, false},
 		{"it failed a minute ago", func(_ *Input, _ *Pod, e *Entry) { e.Err, e.FailedAt = "read-only", now.Add(-time.Minute) }, "", 0, false},
 		{"it failed five minutes ago", func(_ *Input, _ *Pod, e *Entry) { e.Err, e.FailedAt = "read-only", now.Add(-5*time.Minute) }, Clean, content.Payloads, false},
 		{"it failed for the third time ten minutes ago", func(_ *Input, _ *Pod, e *Entry) {
