@@ -67,6 +67,8 @@ func TestWrongFile(t *testing.T) {
 		"root_dir: /k\nquarantine_dir: /k/pods/../\n": `2: quarantine_dir: /k and the pods directory /k/pods are inside one another`,
 		"state_dir: /var/lib/kubelet/pods\n":          `1: state_dir: /var/lib/kubelet/pods and the pods directory`,
 		"quarantine_dir: /q\nstate_dir: /q/state\n":   `2: state_dir: /q/state is inside the quarantine /q`,
+		"hold: 0s\n":                                  `1: hold: 0s is less than 1s: this is the time`,
+		"confirm: 999ms\n":                            `1: confirm: 999ms is less than 1s: this is the time`,
 		"- hold\n":                                    `1: this is no key with a value`,
 		"hold: 5m\n---\nhold: 6m\n":                   `2: a second document`,
 		"hold: &h 5m\nconfirm: *h\n":                  `2: confirm: line 2 has no DURATION`,
@@ -158,7 +160,7 @@ func TestWords(t *testing.T) {
 	if c, _, err = load(t, "metrics_file: none\n"); err != nil || c.MetricsFile != None {
 		t.Errorf("%q, %v", c.MetricsFile, err)
 	}
-	if c, _, err = load(t, "hold: 0s\n"); err != nil || Table[indexOf(t, "hold")].values(&c.Settings)[0] != "0s" {
+	if c, _, err = load(t, "retention: 0s\n"); err != nil || Table[indexOf(t, "retention")].values(&c.Settings)[0] != "0s" {
 		t.Errorf("%v, %v", c, err)
 	}
 }

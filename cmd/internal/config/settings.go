@@ -36,14 +36,14 @@ type Settings struct {
 	StateDir string `key:"state_dir" type:"DIR" default:"/var/lib/orphan-reaper" usage:"where the ledger and the archives of CNI files are kept"`
 
 	// How long every fact about a pod has to be good before the pod is moved to quarantine. A pod that is starting again shows that
-	// within this time. The holds of all pods run at the same time, so a longer hold delays a backlog only once. 0s moves a pod
-	// after one scan: use it for tests only.
-	Hold time.Duration `key:"hold" type:"DURATION" default:"1m" reload:"yes" usage:"how long all facts about a pod must be good before it is moved"`
+	// within this time. The holds of all pods run at the same time, so a longer hold delays a backlog only once. Less than 1s is
+	// refused: two scans have to find the pod dead. Use less than 1m for tests only.
+	Hold time.Duration `key:"hold" type:"DURATION" default:"1m" least:"1s" reload:"yes" usage:"how long all facts about a pod must be good before it is moved"`
 
 	// How long a pod stays in quarantine unchanged. If it shows within this time that it is alive, it is restored. Then its secrets,
 	// configMaps, empty directories and the kubelet's own files are removed. A kubelet makes the directory of a living pod again
-	// within 3 minutes: do not choose less, except for tests.
-	Confirm time.Duration `key:"confirm" type:"DURATION" default:"5m" reload:"yes" usage:"how long a moved pod stays unchanged, in case it is alive"`
+	// within 3 minutes: do not choose less, except for tests. Less than 1s is refused.
+	Confirm time.Duration `key:"confirm" type:"DURATION" default:"5m" least:"1s" reload:"yes" usage:"how long a moved pod stays unchanged, in case it is alive"`
 
 	// How long emptyDirs and ephemeral CSI volumes stay in quarantine, and archives of CNI files in the state directory. Where the
 	// disk runs full, emptyDirs are removed after 10 minutes. What may be a user's data is removed by orphan-reaper quarantine
@@ -105,6 +105,7 @@ type Setting struct {
 	Field, Key, Flag string
 	Type             string // the placeholder of its value, or all values that it can have
 	Default, Usage   string
+	Least            string   // the least value, "" for none
 	Words            []string // values besides those of its type: the default if it is a word
 	List             bool     // several values
 	Reload           bool     // a reload changes it; the others need a restart
@@ -122,6 +123,7 @@ var Table = func() (all []Setting) {
 	for f := range reflect.TypeFor[Settings]().Fields() {
 		s := Setting{
 			Field: f.Name, Key: f.Tag.Get("key"), Type: f.Tag.Get("type"), Default: f.Tag.Get("default"), Usage: f.Tag.Get("usage"),
+			Least: f.Tag.Get("least"),
 			Words: strings.Fields(f.Tag.Get("words")), List: f.Type.Kind() == reflect.Slice, Reload: f.Tag.Get("reload") != "", index: f.Index[0],
 		}
 		s.Flag = strings.ReplaceAll(s.Key, "_", "-")

@@ -102,10 +102,15 @@ func (s *Setting) check(v string) error {
 			return fmt.Errorf("%q does not end in .prom: the node exporter reads no other file", v)
 		}
 	case "DURATION":
-		if d, err := time.ParseDuration(v); err != nil {
+		d, err := time.ParseDuration(v)
+		if err != nil {
 			return fmt.Errorf("%q is not a duration: write one such as 90s, 5m or 48h", v)
-		} else if d < 0 {
+		}
+		if d < 0 {
 			return fmt.Errorf("%s is negative", v)
+		}
+		if least, err := time.ParseDuration(s.Least); err == nil && d < least {
+			return fmt.Errorf("%s is less than %s: this is the time in which a pod can show that it is alive", v, s.Least)
 		}
 	case "N":
 		if n, err := strconv.Atoi(v); err != nil || n < 0 {
