@@ -213,7 +213,7 @@ func TestSweep(t *testing.T) {
 		if text := got["dies"].Error; !strings.Contains(text, "has not ended") || !strings.Contains(text, "503") {
 			t.Errorf("a daemon that dies: %s", text)
 		}
-		if f.Sums.Failed != 3 || f.Sums.Breakers != 1 || f.Sums.Observe != 1 || !f.Operator || f.Nodes[0].Node != "breaker" {
+		if f.Sums.Failed != 3 || f.Sums.Breakers != 1 || f.Sums.Observe != 1 || !f.Operator || f.Nodes[0].Node != "breaker" || f.Nodes[0].Summary.Operator != 1 {
 			t.Errorf("%+v, first %s", f.Sums, f.Nodes[0].Node)
 		}
 		// More nodes hang than are asked at once: the others are asked none the less.

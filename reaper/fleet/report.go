@@ -36,7 +36,7 @@ type Summary struct {
 	Keep        int64 `json:"keep"`
 	Alive       int64 `json:"alive"`
 	Hidden      int64 `json:"hidden"`      // pods that the kubelet does not report while it reports one that is kept
-	Operator    int64 `json:"operator"`    // pods and entries that need an operator
+	Operator    int64 `json:"operator"`    // what needs an operator: pods, entries, the circuit breaker, CNI, the log
 	Quarantined int64 `json:"quarantined"` // entries of the quarantine
 	Bytes       int64 `json:"bytes"`       // what was counted in them after the last clean
 	CNIFiles    int64 `json:"cni_files"`
@@ -107,7 +107,10 @@ func summarize(s *reaper.Status) Summary {
 				sum.FullRanges++
 			}
 		}
+		sum.Operator += int64(one(c.Operator))
 	}
+	sum.Operator += int64(one(s.Stopped != nil && s.Stopped.Operator || s.Breaker != nil))
+	sum.Operator = max(sum.Operator, int64(one(s.Operator)))
 	return sum
 }
 
