@@ -120,7 +120,7 @@ func TestLife(t *testing.T) {
 	if stdout, stderr, code := s.run("quarantine restore 2222"); code != 0 || !exists(s.pods()+"/"+dead+"/volumes") {
 		t.Fatalf("restore: exit %d\n%s%s", code, stdout, stderr)
 	}
-	st, _ = s.status("sweep --no-wait --hold=0s")
+	st, _ = s.status("sweep --no-wait --hold=1s")
 	if p, _ := st.Pod(dead); p.Decision != judge.Keep || !slices.ContainsFunc(p.Reasons, func(r judge.Reason) bool { return r.Reason == judge.WasRestored }) {
 		t.Errorf("after the restore: %+v", p.Verdict)
 	}
@@ -130,6 +130,9 @@ func TestLife(t *testing.T) {
 	}
 	if !exists(s.pods() + "/" + living) {
 		t.Error("the living pod has no directory any more")
+	}
+	if _, stderr, code := s.run("quarantine purge " + dead); code != codeUsage || !strings.Contains(stderr, "--yes") {
+		t.Errorf("purge without a terminal: exit %d\n%s", code, stderr)
 	}
 	if _, stderr, code := s.run("quarantine purge --yes " + dead); code != 0 {
 		t.Errorf("purge: exit %d\n%s", code, stderr)
