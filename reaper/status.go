@@ -28,6 +28,9 @@ type Status struct {
 	CNI      *CNIStatus `json:"cni,omitempty"`
 	Problems []string   `json:"problems,omitempty"` // what could not be read or written
 	Daemon   int        `json:"daemon,omitempty"`   // the PID of the daemon that runs, for a command beside it
+	Sweep    int        `json:"sweep,omitempty"`    // the PID of a sweep that runs, for a command beside it
+	// Unit is the systemd unit that starts the daemon, "" if the node has none.
+	Unit string `json:"unit,omitempty"`
 	// Operator is true if a pod, an entry, a CNI file or the breaker needs an operator.
 	Operator bool `json:"operator"`
 	// Next is after how long time alone may change something, 0 if nothing waits for that. Now is true if a clean gave way

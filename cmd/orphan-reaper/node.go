@@ -33,9 +33,10 @@ import (
 type access int
 
 const (
-	reads access = iota // changes nothing, and works for any user
-	acts                // an operator's command, which may run beside the daemon
-	runs                // the daemon or a sweep: one at a time
+	reads  access = iota // changes nothing, and works for any user
+	acts                 // an operator's command, which may run beside the daemon
+	sweeps               // a sweep, or
+	runs                 // the daemon: one of these at a time
 )
 
 // opened is a node that was opened for one command.
@@ -47,6 +48,7 @@ type opened struct {
 	by      *judge.User // who gave the command
 	metrics *audit.Metrics
 	sources *sources
+	runner  ledger.Runner // the daemon or sweep that runs beside this command; the zero value if none does or that is not known
 }
 
 // settings returns the settings of a call. It reads nothing of the node.
@@ -109,6 +111,7 @@ func (a *app) openNode(cfg *config.Config, to access, log *slog.Logger) (*opened
 	if n.store, err = openStore(cfg, to, log, n.by); err != nil {
 		return nil, err
 	}
+	n.beside(to)
 	n.sources = newSources(cfg, clock, log)
 	var sweeper reaper.CNI
 	if cfg.CNI {
@@ -137,7 +140,7 @@ func (a *app) openNode(cfg *config.Config, to access, log *slog.Logger) (*opened
 // openStore opens the state directory, and for the daemon and a sweep locks it against another of these.
 func openStore(cfg *config.Config, to access, log *slog.Logger, by *judge.User) (*ledger.Store, error) {
 	o := ledger.Options{Log: log, By: by, Quarantine: cfg.QuarantineDir}
-	if to == runs && by.UID == nil { // the daemon's own events have no user
+	if (to == runs || to == sweeps) && by.UID == nil { // the daemon's own events have no user
 		o.By = nil
 	}
 	if to == reads {
@@ -147,26 +150,57 @@ func openStore(cfg *config.Config, to access, log *slog.Logger, by *judge.User) 
 	if err != nil || to == acts {
 		return store, err
 	}
-	if _, err := store.LockRun(); err != nil { // Close unlocks it
-		return nil, errors.Join(&failure{codeFailed, err, "the daemon sweeps by itself; `orphan-reaper doctor` shows when"}, store.Close())
+	self := ledger.Runner{Command: sweepCommand}
+	if to == runs {
+		self = daemonOf(cfg, cfg)
+	}
+	if _, err := store.LockRun(self); err != nil { // Close unlocks it
+		hint := "the daemon sweeps by itself; `orphan-reaper doctor` shows when"
+		if other, _ := store.Runner(); other.Command == sweepCommand {
+			hint = "it is a sweep: wait until it has ended"
+		}
+		return nil, errors.Join(&failure{codeFailed, err, hint}, store.Close())
 	}
 	return store, nil
 }
+
+// The commands that hold the lock.
+const (
+	daemonCommand = "run"
+	sweepCommand  = "sweep"
+)
+
+// daemonOf returns what the daemon publishes about itself. next are the settings of its last reload.
+func daemonOf(cfg, next *config.Config) ledger.Runner {
+	return ledger.Runner{Command: daemonCommand, Settings: cfg.Shared(next)}
+}
+
+// beside finds the process beside which a command runs. A daemon's settings count for the command, too.
+func (n *opened) beside(to access) {
+	if to == runs || to == sweeps {
+		return
+	}
+	if r, err := n.store.Runner(); err == nil {
+		n.runner = r
+		n.cfg.Beside(r.Settings)
+	}
+}
+
+// daemon returns the PID of the daemon that runs, and sweep that of a sweep, 0 if it does not.
+func (n *opened) daemon() int {
+	if n.runner.Command == sweepCommand {
+		return 0
+	}
+	return n.runner.PID
+}
+
+func (n *opened) sweep() int { return n.runner.PID - n.daemon() }
 
 func (n *opened) Close() {
 	n.sources.stop()
 	if err := n.store.Close(); err != nil {
 		n.Log.Warn("cannot close the state directory", slog.Any("error", err))
 	}
-}
-
-// runner returns the PID of the daemon or sweep that runs, 0 if none does or that is not known.
-func (n *opened) runner() int {
-	pid, _, err := n.store.Runner()
-	if err != nil || pid == os.Getpid() {
-		return 0
-	}
-	return pid
 }
 
 // whoami returns the user who gave the command, as far as this node shows that.
@@ -186,15 +220,14 @@ func whoami() *judge.User {
 
 // once scans the node and its log, and changes nothing: scan, explain, doctor.
 func (a *app) once(ctx context.Context, n *opened, opt reaper.Options) (reaper.Status, error) {
-	daemon := n.runner()
-	opt.Order = opt.Order || daemon == 0 // the mode is a daemon's: without one the operator sweeps
+	opt.Order = opt.Order || n.daemon() == 0 // the mode is a daemon's: without one the operator sweeps
 	s := n.Once(ctx, opt, func(s reaper.Status) {
 		if f, ok := a.stderr.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 			_, _ = fmt.Fprintln(f, "orphan-reaper: listening to the kubelet's log for up to", listenTime)
 		}
 		n.sources.listen(ctx, s, n.Recall)
 	})
-	s.Daemon, s.QuarantineDir = daemon, n.cfg.QuarantineDir
+	n.name(&s)
 	s.Problems = append(s.Problems, n.sources.problems()...)
 	s.Operator = s.Operator || n.sources.problem != ""
 	n.unlisted(&s)
@@ -204,6 +237,25 @@ func (a *app) once(ctx context.Context, n *opened, opt reaper.Options) (reaper.S
 	slices.Sort(s.Problems)
 	s.Problems = slices.Compact(s.Problems)
 	return s, ctx.Err()
+}
+
+// name adds to the status what runs here, and where.
+func (n *opened) name(s *reaper.Status) {
+	s.Daemon, s.Sweep, s.QuarantineDir = n.daemon(), n.sweep(), n.cfg.QuarantineDir
+	for _, dir := range unitDirs {
+		info, err := os.Stat(filepath.Join(dir, unit))
+		if err == nil && info.Mode().IsRegular() && exists(unitDirs[0]) { // a masked unit is /dev/null
+			s.Unit = strings.TrimSuffix(unit, ".service")
+		}
+	}
+}
+
+// unit is the daemon's systemd unit, and unitDirs where it may be installed (systemd.unit(5)). The first directory exists where
+// systemd runs (sd_booted(3)).
+const unit = "orphan-reaper.service"
+
+var unitDirs = []string{
+	"/run/systemd/system", "/etc/systemd/system", "/usr/local/lib/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system",
 }
 
 // unlisted adds to the status what lies in the quarantine and the ledger does not have: a lost ledger, or a user's files. The

@@ -6,11 +6,14 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper"
 	"github.com/orphan-reaper/orphan-reaper/reaper/judge"
+	"github.com/orphan-reaper/orphan-reaper/testdata/node/nodetest"
 )
 
 // TestUnmount shows how a busy pod is removed: the kubelet at its usual verbosity is silent about it, so that the unmount is
@@ -59,17 +62,43 @@ func TestRestoredBesideDaemon(t *testing.T) {
 	if stdout, stderr, code := s.run("sweep " + dead); code != 0 || !strings.Contains(stdout, "daemon") {
 		t.Errorf("sweep of the restored pod: exit %d\n%s%s", code, stdout, stderr)
 	}
-	if st, _ := s.status("scan --mode=enforce"); slices.ContainsFunc(st.Pods, func(p reaper.PodStatus) bool {
+	if st, _ := s.status("scan"); st.Stopped != nil || slices.ContainsFunc(st.Pods, func(p reaper.PodStatus) bool {
 		return slices.ContainsFunc(p.Reasons, func(r judge.Reason) bool { return r.Reason == judge.WasRestored })
 	}) {
-		t.Errorf("the pod is still kept as restored: %+v", st.Pods)
+		t.Errorf("the pod is still kept as restored, or the daemon's mode is not that of its file: %+v, %+v", st.Stopped, st.Pods)
+	}
+	if st, _ := s.status("scan --mode=observe"); st.Stopped == nil || st.Stopped.Reason != judge.ModeObserve {
+		t.Errorf("a flag of the command: stopped by %+v", st.Stopped)
 	}
 	stop()
 	s.waitLog("event=stopped")
 }
 
-// TestParse has one object for each report, null for a count that the line does not have, and on stderr the lines that have
-// the words in a form that is not read.
+// TestBeside: commands beside a daemon judge by its settings, also if these are flags, and beside a sweep they name that.
+func TestBeside(t *testing.T) {
+	t.Parallel()
+	s := newShell(t, "web "+living+" living\ndb "+dead+" dead emptydir\n")
+	stop := s.daemon("--mode=enforce --hold=2h")
+	s.waitLog("metrics are written")
+	st, _ := s.status("doctor")
+	if p, _ := st.Pod(dead); st.Daemon == 0 || st.Stopped != nil || p.Decision != judge.Wait || p.Next.Sub(st.At.Wall) < time.Hour {
+		t.Errorf("daemon %d, stopped by %+v: %+v", st.Daemon, st.Stopped, p)
+	}
+	stop()
+
+	exe, err := os.Executable()
+	must(t, err)
+	pid := s.sh(exe + " $OR_FLAGS sweep --hold=2h </dev/null >/dev/null 2>&1 & echo $!")
+	nodetest.WaitFile(t, s.Dir+"/state/run.lock", func(b []byte) bool { return strings.HasPrefix(string(b), pid+"\n") })
+	if st, _ := s.status("doctor"); st.Daemon != 0 || strconv.Itoa(st.Sweep) != pid {
+		t.Errorf("daemon %d, sweep %d, and %s runs", st.Daemon, st.Sweep, pid)
+	}
+	if _, stderr, code := s.run("sweep"); code != codeFailed || !strings.Contains(stderr, "PID "+pid) || strings.Contains(stderr, "the daemon sweeps") {
+		t.Errorf("a second sweep: exit %d\n%s", code, stderr)
+	}
+	s.sh("kill " + pid + "; wait " + pid + "; echo ended")
+}
+
 // TestNoLog: a daemon that finds no log of the kubelet logs that, and a command asks for an operator.
 func TestNoLog(t *testing.T) {
 	s := newShell(t, "living "+living+" living\n")
@@ -95,6 +124,8 @@ func TestOutputFull(t *testing.T) {
 	}
 }
 
+// TestParse has one object for each report, null for a count that the line does not have, and on stderr the lines that have
+// the words in a form that is not read.
 func TestParse(t *testing.T) {
 	const log = `E1129 10:00:00.000001    100 kubelet_volumes.go:245] "There were many similar errors. Turn up verbosity to see them." err="orphaned pod \"` + dead + `\" found, but error occurred when trying to remove the volumes dir: not a directory" numErrs=7
 I1129 10:00:00.000002    100 server.go:1] "Something else"

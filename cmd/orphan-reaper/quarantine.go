@@ -30,7 +30,8 @@ func newListCommand(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			s.Pods, s.Daemon, s.QuarantineDir = nil, n.runner(), n.cfg.QuarantineDir
+			s.Pods = nil
+			n.name(&s)
 			n.unlisted(&s)
 			if err := a.print(s, func(w io.Writer) error { return show.QuarantineList(w, s) }); err != nil {
 				return err

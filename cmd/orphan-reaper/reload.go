@@ -35,6 +35,9 @@ func (n *opened) reloads(ctx context.Context, cmd *cobra.Command, level *slog.Le
 		if keys := n.cfg.NeedRestart(next); len(keys) > 0 {
 			n.Log.WarnContext(ctx, "some settings change only with a restart", slog.Any("settings", keys))
 		}
+		if err := n.store.Publish(daemonOf(n.cfg, next)); err != nil {
+			n.Log.WarnContext(ctx, "commands beside this daemon show its old settings", slog.Any("error", err))
+		}
 		level.Set(next.LogLevel)
 		more(next.Judge())
 		select {

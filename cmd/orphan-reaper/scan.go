@@ -15,7 +15,10 @@ func newScanCommand(a *app) *cobra.Command {
 		Use: "scan [UID...]", Short: "Show every pod directory, and why it is kept; changes nothing",
 		Long: `Scan the node once, listen to the kubelet's log for up to five seconds, and show
 every pod directory with its verdict and the reasons. A pod that only waits for
-the hold is "wait": the daemon moves it a minute after its first good scan.`,
+the hold is "wait": the daemon moves it a minute after its first good scan.
+
+While a daemon runs, its settings count, and not those of the file. A flag of this
+command wins over both.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return a.scan(cmd, args, false, show.Scan) },
 	}
 	a.addOutput(cmd)

@@ -47,7 +47,7 @@ func (a *app) sweep(cmd *cobra.Command, args []string, noWait bool) error {
 			return err
 		}
 	}
-	ctx, to := cmd.Context(), runs
+	ctx, to := cmd.Context(), sweeps
 	if noWait {
 		to = acts // it moves no pod, so that it may run beside the daemon
 	}
@@ -91,7 +91,7 @@ func (a *app) released(cmd *cobra.Command, args []string) (daemon int, err error
 	}
 	defer n.Close()
 	uids, err := n.pods(cmd.Context(), args)
-	if daemon = n.runner(); err != nil || daemon == 0 {
+	if daemon = n.daemon(); err != nil || daemon == 0 {
 		return 0, err
 	}
 	restored := n.store.Restored()

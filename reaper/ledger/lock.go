@@ -3,6 +3,7 @@ package ledger
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -23,19 +24,53 @@ const appendWait = 30 * time.Second
 // lockPoll is how often a lock that another process holds is tried again: flock(2) cannot wait with a limit.
 const lockPoll = 20 * time.Millisecond
 
-// LockRun acquires the lock that one daemon or sweep at a time holds. It does not wait; the error names the holder.
-func (s *Store) LockRun() (release func(), err error) {
-	release, err = s.tryLock(runLock, true)
+// Runner is the process that holds the lock of LockRun, as it wrote that into the lock's file.
+type Runner struct {
+	PID     int    `json:"-"`
+	Command string `json:"command"` // run for the daemon, sweep for a sweep
+	// Settings are what a command beside it uses, too: they may come from flags that the command does not have.
+	Settings map[string]string `json:"settings,omitempty"`
+}
+
+// LockRun acquires the lock that one daemon or sweep at a time holds, and writes who holds it. It does not wait; the error
+// names the holder.
+func (s *Store) LockRun(r Runner) (release func(), err error) {
+	release, err = s.tryLock(runLock, r.text())
 	if errors.Is(err, unix.EWOULDBLOCK) {
 		return nil, fmt.Errorf("cannot run: another orphan-reaper (PID %s) uses %s", s.holder(runLock), s.dir)
 	}
 	return release, err
 }
 
+// Publish writes other settings of the holder of LockRun, this process.
+func (s *Store) Publish(r Runner) error {
+	f, err := s.openRegular(runLock, os.O_RDWR)
+	if err != nil {
+		return err
+	}
+	return errors.Join(sign(f, r.text()), f.Close()) // flock(2): the lock is that of another open file description
+}
+
+// text is the content of the lock's file: a line with the PID, and one with the rest.
+func (r Runner) text() string {
+	rest, _ := json.Marshal(r) // strings always encode
+	return pidLine() + string(rest) + "\n"
+}
+
+func pidLine() string { return strconv.Itoa(os.Getpid()) + "\n" }
+
+// sign writes the content of a lock's file. A reader meanwhile finds the old content or the new one.
+func sign(f File, text string) error {
+	if _, err := f.WriteAt([]byte(text), 0); err != nil {
+		return fmt.Errorf("cannot write %s: %w", f.Name(), err)
+	}
+	return f.Truncate(int64(len(text)))
+}
+
 // Enter acquires the lock around one pass of the daemon or one command of an operator. It waits until ctx ends. Then it
 // reads the new events of other processes.
 func (s *Store) Enter(ctx context.Context) (leave func(), err error) {
-	leave, err = s.waitLock(ctx.Done(), actLock, true)
+	leave, err = s.waitLock(ctx.Done(), actLock, pidLine())
 	if err == nil {
 		if err = s.Refresh(); err == nil {
 			return leave, nil
@@ -55,7 +90,7 @@ func (s *Store) lockAppend() (release func(), err error) {
 	expired := make(chan struct{})
 	limit := time.AfterFunc(appendWait, func() { close(expired) })
 	defer limit.Stop()
-	unlock, err := s.waitLock(expired, appendLock, false)
+	unlock, err := s.waitLock(expired, appendLock, "")
 	if err != nil {
 		s.changing.Unlock()
 		return nil, err
@@ -67,11 +102,11 @@ func (s *Store) lockAppend() (release func(), err error) {
 }
 
 // waitLock acquires a lock, or returns an error when end is closed.
-func (s *Store) waitLock(end <-chan struct{}, name string, sign bool) (release func(), err error) {
+func (s *Store) waitLock(end <-chan struct{}, name, text string) (release func(), err error) {
 	tick := time.NewTicker(lockPoll)
 	defer tick.Stop()
 	for {
-		release, err = s.tryLock(name, sign)
+		release, err = s.tryLock(name, text)
 		if !errors.Is(err, unix.EWOULDBLOCK) {
 			return release, err
 		}
@@ -85,8 +120,8 @@ func (s *Store) waitLock(end <-chan struct{}, name string, sign bool) (release f
 }
 
 // tryLock acquires a lock or returns EWOULDBLOCK. The kernel releases the lock when its process ends, so it is never
-// stale. sign writes our PID into the file, for the errors of other processes.
-func (s *Store) tryLock(name string, sign bool) (release func(), err error) {
+// stale. text is written into the file, for other processes, and removed by release; "" writes nothing.
+func (s *Store) tryLock(name, text string) (release func(), err error) {
 	if s.readOnly {
 		return nil, ErrReadOnly
 	}
@@ -103,15 +138,13 @@ func (s *Store) tryLock(name string, sign bool) (release func(), err error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("cannot lock %s: %w", f.Name(), err), f.Close())
 	}
-	if sign {
-		// Errors are ignored, since the PID is only for display and the disk may be full.
-		_ = f.Truncate(0)
-		_, _ = f.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
+	if text != "" {
+		_ = sign(f, text) // it is only for display, and the disk may be full
 	}
 	s.locks.Store(f, true)
 	return func() {
 		if _, held := s.locks.LoadAndDelete(f); held {
-			if sign {
+			if text != "" {
 				_ = f.Truncate(0)
 			}
 			_ = f.Close() // releases the lock: no other process has this open file description
@@ -121,36 +154,49 @@ func (s *Store) tryLock(name string, sign bool) (release func(), err error) {
 
 // holder returns the PID in a lock's file.
 func (s *Store) holder(name string) string {
-	b, err := s.root.ReadFile(name)
-	if pid := strings.TrimSpace(string(b)); err == nil && pid != "" {
+	if pid, _ := s.signed(name); pid != "" {
 		return pid
 	}
 	return "unknown"
 }
 
+// signed returns the PID in a lock's file, and what follows it.
+func (s *Store) signed(name string) (pid, rest string) {
+	b, err := s.root.ReadFile(name)
+	if err != nil {
+		return "", ""
+	}
+	pid, rest, _ = strings.Cut(string(b), "\n")
+	return pid, rest
+}
+
 // lockTable lists the held locks (proc_locks(5)).
 const lockTable = "/proc/locks"
 
-// Runner returns the process that holds the lock of LockRun, and since when, or 0. It does not try the lock, which could
-// stop a daemon that starts at that moment. It returns 0 for a process in a PID namespace that is not visible from here.
-func (s *Store) Runner() (pid int, since time.Time, err error) {
+// Runner returns the process that holds the lock of LockRun, or the zero value. It does not try the lock, which could
+// stop a daemon that starts at that moment. It returns the zero value for a process in a PID namespace that is not visible
+// from here.
+func (s *Store) Runner() (Runner, error) {
 	info, err := s.root.Lstat(runLock)
 	if errors.Is(err, fs.ErrNotExist) {
-		return 0, time.Time{}, nil
+		return Runner{}, nil
 	}
 	if err != nil {
-		return 0, time.Time{}, fmt.Errorf("cannot read the daemon's lock: %w", err)
+		return Runner{}, fmt.Errorf("cannot read the daemon's lock: %w", err)
 	}
 	st, ok := info.Sys().(*syscall.Stat_t)
 	table, err := os.ReadFile(lockTable)
 	if err != nil || !ok {
-		return 0, time.Time{}, fmt.Errorf("cannot find out who holds the daemon's lock: %w", err)
+		return Runner{}, fmt.Errorf("cannot find out who holds the daemon's lock: %w", err)
 	}
-	signed, err := strconv.Atoi(s.holder(runLock))
-	if err != nil || !holds(table, signed, st.Ino) {
-		return 0, time.Time{}, nil //nolint:nilerr // the file is empty after a release
+	pid, rest := s.signed(runLock)
+	var r Runner
+	r.PID, err = strconv.Atoi(pid)
+	if err != nil || !holds(table, r.PID, st.Ino) {
+		return Runner{}, nil //nolint:nilerr // the file is empty after a release
 	}
-	return signed, info.ModTime(), nil
+	_ = json.NewDecoder(strings.NewReader(rest)).Decode(&r) // a longer one may follow; without it the PID is all that is known
+	return r, nil
 }
 
 // holds reports whether the process holds a lock of the inode, by lines like this. It does not compare the device,

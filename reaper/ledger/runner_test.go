@@ -4,7 +4,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
@@ -12,17 +11,15 @@ import (
 // TestRunner checks that a read-only store returns the PID of the holder of the run lock and leaves no trace.
 func TestRunner(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state")
+	var last Runner
 	runner := func() int {
 		t.Helper()
 		s, err := OpenReadOnly(dir, Options{})
 		testkit.Must(t, err)
 		defer func() { testkit.Must(t, s.Close()) }()
-		pid, since, err := s.Runner()
+		last, err = s.Runner()
 		testkit.Must(t, err)
-		if (pid != 0) != (time.Since(since) < time.Minute) {
-			t.Errorf("PID %d since %v", pid, since)
-		}
-		return pid
+		return last.PID
 	}
 	if pid := runner(); pid != 0 {
 		t.Errorf("PID %d without a directory", pid)
@@ -33,17 +30,24 @@ func TestRunner(t *testing.T) {
 	if pid := runner(); pid != 0 {
 		t.Errorf("PID %d before the first run", pid)
 	}
-	release, err := s.LockRun()
+	release, err := s.LockRun(Runner{Command: "run", Settings: map[string]string{"mode": "observe", "hold": "10m"}})
 	testkit.Must(t, err)
 	before, err := os.Stat(filepath.Join(dir, runLock))
 	testkit.Must(t, err)
-	if pid := runner(); pid != os.Getpid() {
-		t.Errorf("PID %d while this process holds the lock", pid)
+	if pid := runner(); pid != os.Getpid() || last.Command != "run" || last.Settings["hold"] != "10m" {
+		t.Errorf("%+v while this process holds the lock", last)
 	}
 	after, err := os.Stat(filepath.Join(dir, runLock))
 	testkit.Must(t, err)
 	if !after.ModTime().Equal(before.ModTime()) || after.Size() != before.Size() {
 		t.Error("Runner changed the lock file")
+	}
+	testkit.Must(t, s.Publish(Runner{Command: "run", Settings: map[string]string{"hold": "1m"}})) // shorter than before
+	if pid := runner(); pid != os.Getpid() || len(last.Settings) != 1 || last.Settings["hold"] != "1m" {
+		t.Errorf("%+v after a reload", last)
+	}
+	if _, err := s.LockRun(Runner{Command: "sweep"}); err == nil || runner() != os.Getpid() || last.Command != "run" {
+		t.Errorf("%v; %+v after another process has tried the lock", err, last)
 	}
 	release()
 	if pid := runner(); pid != 0 {

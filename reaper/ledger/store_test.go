@@ -139,7 +139,7 @@ func TestReadOnlyChangesNothing(t *testing.T) {
 		t.Errorf("%d entries and %d unsent records, want 1 and 1", len(s.Entries()), len(s.Unsent()))
 	}
 	_, errAppend := s.Append(judge.Event{Kind: judge.EventStarted})
-	_, errRun := s.LockRun()
+	_, errRun := s.LockRun(Runner{})
 	_, errEnter := s.Enter(t.Context())
 	for _, err := range []error{errAppend, errRun, errEnter, s.Sent(1)} {
 		if !errors.Is(err, ErrReadOnly) {
@@ -357,28 +357,28 @@ func TestWriterGoesOnAfterAnotherCompacted(t *testing.T) {
 func TestLocks(t *testing.T) {
 	dir := t.TempDir()
 	a, b := open(t, dir, Options{}), open(t, dir, Options{})
-	release, err := a.LockRun()
+	release, err := a.LockRun(Runner{})
 	testkit.Must(t, err)
-	if _, err := b.LockRun(); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("PID %d", os.Getpid())) {
+	if _, err := b.LockRun(Runner{}); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("PID %d", os.Getpid())) {
 		t.Errorf("a second daemon gets %v, want an error with the PID", err)
 	}
 	release()
-	release, err = b.LockRun()
+	release, err = b.LockRun(Runner{})
 	testkit.Must(t, err)
 	release()
 	release() // a second call does nothing
 
 	// The release function becomes garbage, and the lock is still held until Close.
 	c := open(t, dir, Options{})
-	_, err = c.LockRun()
+	_, err = c.LockRun(Runner{})
 	testkit.Must(t, err)
 	runtime.GC()
 	runtime.GC()
-	if _, err := b.LockRun(); err == nil {
+	if _, err := b.LockRun(Runner{}); err == nil {
 		t.Error("the garbage collector released the lock")
 	}
 	testkit.Must(t, c.Close())
-	release, err = b.LockRun()
+	release, err = b.LockRun(Runner{})
 	testkit.Must(t, err)
 	release()
 
@@ -485,7 +485,7 @@ func TestStateRemoved(t *testing.T) {
 	} {
 		dir := filepath.Join(t.TempDir(), "state")
 		s := open(t, dir, Options{})
-		release, err := s.LockRun()
+		release, err := s.LockRun(Runner{})
 		testkit.Must(t, err)
 		defer release()
 		enter := func() error {
@@ -504,7 +504,7 @@ func TestStateRemoved(t *testing.T) {
 			t.Errorf("%s: an intent was written", name)
 		}
 		again := open(t, dir, Options{})
-		release, err = again.LockRun()
+		release, err = again.LockRun(Runner{})
 		testkit.Must(t, err)
 		release()
 		appendTo(t, again, judge.Event{Kind: judge.EventMoving, UID: uid(1), Entry: "e1"})

@@ -46,6 +46,32 @@ func (c *Config) NeedRestart(next *Config) (keys []string) {
 	return keys
 }
 
+// Shared returns what a daemon with these settings publishes for the commands beside it. next are the settings of its last
+// reload.
+func (c *Config) Shared(next *Config) map[string]string {
+	all := map[string]string{}
+	for _, s := range Table {
+		from := c
+		if s.Reload {
+			from = next
+		}
+		if s.Shared {
+			all[s.Key] = s.values(&from.Settings)[0]
+		}
+	}
+	return all
+}
+
+// Beside takes over what a running daemon has published, but for the settings that this call has flags for: the daemon may
+// have its settings from flags, too. A value that this version does not know is left out.
+func (c *Config) Beside(daemon map[string]string) {
+	for _, s := range Table {
+		if v, ok := daemon[s.Key]; ok && s.Shared && !strings.HasPrefix(c.origins[s.Key], "--") && s.set(&c.Settings, v) == nil {
+			c.origins[s.Key] = "the daemon"
+		}
+	}
+}
+
 // AddFlags adds --config and a flag for each setting.
 func AddFlags(flags *pflag.FlagSet) {
 	flags.SortFlags = false

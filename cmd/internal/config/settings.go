@@ -20,7 +20,7 @@ type Settings struct {
 	// prints.
 	//
 	// Only the daemon has a mode. The commands sweep, unmount and quarantine are orders.
-	Mode string `key:"mode" type:"observe|enforce" default:"observe" reload:"yes" usage:"enforce moves and cleans dead pods; observe moves and removes nothing"`
+	Mode string `key:"mode" type:"observe|enforce" default:"observe" shared:"yes" reload:"yes" usage:"enforce moves and cleans dead pods; observe moves and removes nothing"`
 
 	// The kubelet's root directory (its --root-dir). With auto it is that of the kubelet that runs, or /var/lib/kubelet if none
 	// runs. Set it if several kubelets run on the node. A pod is only moved while exactly one running kubelet has this directory.
@@ -38,21 +38,21 @@ type Settings struct {
 	// How long every fact about a pod has to be good before the pod is moved to quarantine. A pod that is starting again shows that
 	// within this time. The holds of all pods run at the same time, so a longer hold delays a backlog only once. Less than 1s is
 	// refused: two scans have to find the pod dead. Use less than 1m for tests only.
-	Hold time.Duration `key:"hold" type:"DURATION" default:"1m" least:"1s" reload:"yes" usage:"how long all facts about a pod must be good before it is moved"`
+	Hold time.Duration `key:"hold" type:"DURATION" default:"1m" least:"1s" shared:"yes" reload:"yes" usage:"how long all facts about a pod must be good before it is moved"`
 
 	// How long a pod stays in quarantine unchanged. If it shows within this time that it is alive, it is restored. Then its secrets,
 	// configMaps, empty directories and the kubelet's own files are removed. A kubelet makes the directory of a living pod again
 	// within 3 minutes: do not choose less, except for tests. Less than 1s is refused.
-	Confirm time.Duration `key:"confirm" type:"DURATION" default:"5m" least:"1s" reload:"yes" usage:"how long a moved pod stays unchanged, in case it is alive"`
+	Confirm time.Duration `key:"confirm" type:"DURATION" default:"5m" least:"1s" shared:"yes" reload:"yes" usage:"how long a moved pod stays unchanged, in case it is alive"`
 
 	// How long emptyDirs and ephemeral CSI volumes stay in quarantine, and archives of CNI files in the state directory. Where the
 	// disk runs full, emptyDirs are removed after 10 minutes. What may be a user's data is removed by orphan-reaper quarantine
 	// purge only.
-	Retention time.Duration `key:"retention" type:"DURATION" default:"24h" reload:"yes" usage:"how long emptyDirs and archives of CNI files are kept"`
+	Retention time.Duration `key:"retention" type:"DURATION" default:"24h" shared:"yes" reload:"yes" usage:"how long emptyDirs and archives of CNI files are kept"`
 
 	// The most pods that one scan moves to quarantine. 0 is no limit. Set it for the first days on a node with a large backlog, if
 	// you want to read about each pod before the next ones follow.
-	MaxPerScan int `key:"max_per_scan" type:"N" default:"0" reload:"yes" usage:"the most pods that one scan moves; 0: no limit"`
+	MaxPerScan int `key:"max_per_scan" type:"N" default:"0" shared:"yes" reload:"yes" usage:"the most pods that one scan moves; 0: no limit"`
 
 	// The files that have the kubelet's log. With auto they are those that the running kubelet writes itself, and the usual syslog
 	// files where there is no journal. Set it if syslog writes the kubelet's lines to another file. Where there is a journal, such
@@ -69,7 +69,7 @@ type Settings struct {
 
 	// With on, stale files of CNI are removed: results in the cache, and addresses of host-local whose pod is gone. With off, no
 	// directory of CNI is read.
-	CNI bool `key:"cni" type:"on|off" default:"on" usage:"remove stale files of CNI"`
+	CNI bool `key:"cni" type:"on|off" default:"on" shared:"yes" usage:"remove stale files of CNI"`
 
 	// The directory of libcni's cache, of Multus' and flannel's files, and of host-local's networks.
 	CNIDir string `key:"cni_dir" type:"DIR" default:"/var/lib/cni" usage:"where libcni and host-local keep their files"`
@@ -81,7 +81,7 @@ type Settings struct {
 
 	// How old a CNI file of this boot must be before it is removed, if we did not clean its pod. A file that is older than the boot
 	// goes at once, since no network namespace outlives one.
-	CNIOlderThan time.Duration `key:"cni_older_than" type:"DURATION" default:"24h" usage:"how old a CNI file of this boot must be"`
+	CNIOlderThan time.Duration `key:"cni_older_than" type:"DURATION" default:"24h" shared:"yes" usage:"how old a CNI file of this boot must be"`
 
 	// The file for the node exporter's textfile collector. Its name must end in .prom. With auto it is orphan-reaper.prom in the
 	// collector's directory, if one of the usual directories exists. With none, no file is written.
@@ -109,6 +109,7 @@ type Setting struct {
 	Words            []string // values besides those of its type: the default if it is a word
 	List             bool     // several values
 	Reload           bool     // a reload changes it; the others need a restart
+	Shared           bool     // a command beside the daemon uses the daemon's value
 	index            int
 }
 
@@ -124,7 +125,8 @@ var Table = func() (all []Setting) {
 		s := Setting{
 			Field: f.Name, Key: f.Tag.Get("key"), Type: f.Tag.Get("type"), Default: f.Tag.Get("default"), Usage: f.Tag.Get("usage"),
 			Least: f.Tag.Get("least"),
-			Words: strings.Fields(f.Tag.Get("words")), List: f.Type.Kind() == reflect.Slice, Reload: f.Tag.Get("reload") != "", index: f.Index[0],
+			Words: strings.Fields(f.Tag.Get("words")), List: f.Type.Kind() == reflect.Slice, Reload: f.Tag.Get("reload") != "",
+			Shared: f.Tag.Get("shared") != "", index: f.Index[0],
 		}
 		s.Flag = strings.ReplaceAll(s.Key, "_", "-")
 		if s.Default == Auto || s.Default == None {

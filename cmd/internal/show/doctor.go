@@ -214,12 +214,7 @@ func (p *page) automatic(s *reaper.Status) {
 		p.stopped(s, "  ")
 		return
 	}
-	who := fmt.Sprintf("The daemon (PID %d)", s.Daemon)
-	if s.Daemon == 0 {
-		p.para("  ", "Nothing: no daemon runs. Start it, or sweep once:")
-		p.commands("systemctl enable --now orphan-reaper", "orphan-reaper sweep")
-		who = "Then it"
-	}
+	who := p.whoActs(s)
 	var does []string
 	if n, first := due(s.Pods, func(p reaper.PodStatus) (judge.Decision, time.Time) { return p.Decision, p.Next }); n > 0 {
 		text := "moves " + count(n, "pod", "pods") + " to quarantine"
@@ -241,9 +236,27 @@ func (p *page) automatic(s *reaper.Status) {
 	}
 	if len(does) == 0 && s.Daemon != 0 {
 		p.para("  ", "%s runs. Nothing waits for it now.", who)
-	} else if len(does) > 0 {
+	} else if len(does) > 0 && who != "" {
 		p.para("  ", "%s %s.", who, strings.Join(does, ", and "))
 	}
+}
+
+// whoActs returns who moves and cleans what waits. Without a daemon it writes that, and how to have one.
+func (p *page) whoActs(s *reaper.Status) string {
+	switch {
+	case s.Daemon != 0:
+		return fmt.Sprintf("The daemon (PID %d)", s.Daemon)
+	case s.Sweep != 0:
+		p.para("  ", "A sweep (PID %d) runs now. It ends when the kubelet reports nothing more that it can remove. No daemon runs.", s.Sweep)
+		return ""
+	case s.Unit != "":
+		p.para("  ", "Nothing: no daemon runs. Start it, or sweep once:")
+		p.commands("systemctl enable --now "+s.Unit, "orphan-reaper sweep")
+	default:
+		p.para("  ", "Nothing: no daemon runs, and none is installed as a systemd unit. Sweep once:")
+		p.commands("orphan-reaper sweep")
+	}
+	return "Then it"
 }
 
 // due counts what waits or can be removed, and returns when the first one is due.

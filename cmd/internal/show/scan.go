@@ -39,8 +39,12 @@ func (p *page) waiting(s *reaper.Status) {
 	}
 	hold := span(s.Pods[i].Next.Sub(s.At.Wall)) // this process begins it with this scan
 	p.WriteString("\n")
-	if s.Daemon != 0 {
+	switch {
+	case s.Daemon != 0:
 		p.para("", "A pod with the reason hold is moved by the daemon (PID %d), %s after its first good scan.", s.Daemon, hold)
+		return
+	case s.Sweep != 0:
+		p.para("", "A sweep (PID %d) runs now, and moves dead pods when their hold is over. No daemon runs.", s.Sweep)
 		return
 	}
 	p.para("", "No daemon runs. A sweep waits %s, and then moves and cleans what is dead:", hold)

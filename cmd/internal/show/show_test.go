@@ -145,7 +145,9 @@ func TestNothingIsClaimed(t *testing.T) {
 		}, []string{"read-only file system", "Stale CNI files could not be"}, "Nothing. "},
 		{"a runtime has not answered", func(s *reaper.Status) { s.CNI = &reaper.CNIStatus{Files: 7} }, []string{"Nothing can be judged now", "7 files"}, "stale"},
 		{"CNI was not read", func(*reaper.Status) {}, []string{"CNI's files were not read"}, "0 files"},
-		{"no daemon", func(s *reaper.Status) { s.Daemon = 0 }, []string{"no daemon runs", "systemctl enable --now orphan-reaper", "orphan-reaper sweep"}, "The daemon"},
+		{"no daemon", func(s *reaper.Status) { s.Daemon, s.Unit = 0, "orphan-reaper" }, []string{"no daemon runs", "systemctl enable --now orphan-reaper", "orphan-reaper sweep"}, "The daemon"},
+		{"no unit", func(s *reaper.Status) { s.Daemon = 0 }, []string{"no daemon runs", "orphan-reaper sweep"}, "systemctl"},
+		{"a sweep runs", func(s *reaper.Status) { s.Daemon, s.Sweep = 0, 77 }, []string{"A sweep (PID 77) runs now", "No daemon runs"}, "The daemon"},
 		{"mode observe", func(s *reaper.Status) {
 			s.Stopped = &judge.Reason{Reason: judge.ModeObserve, Detail: "mode observe moves and removes nothing"}
 		}, []string{"Nothing is moved or removed: mode observe moves and removes nothing", "set mode to enforce"}, "runs. Nothing waits"},
