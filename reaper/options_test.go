@@ -119,6 +119,38 @@ func TestSweep(t *testing.T) {
 	})
 }
 
+// TestSweepEnds: a sweep waits for nothing that may never end: an open circuit breaker, a mount in quarantine.
+func TestSweepEnds(t *testing.T) {
+	opens := func(w *world) { w.Apply(judge.Event{Kind: judge.EventBreaker, UID: two}) }
+	for name, c := range map[string]struct {
+		start func(*world)
+		moved func(*world)
+	}{
+		"the breaker is open": {start: opens},
+		"the breaker opens":   {moved: opens},
+		"mounted":             {moved: func(w *world) { w.text = true }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(one)
+			if c.start != nil {
+				c.start(w)
+			}
+			bubbled(t, w, func(ctx context.Context, d *Daemon) {
+				ctx, cancel := context.WithTimeout(ctx, time.Hour)
+				defer cancel()
+				progress := func(Status, time.Duration) {
+					if c.moved != nil && len(w.moved) > 0 {
+						c.moved(w)
+					}
+				}
+				if _, err := d.Sweep(ctx, Options{}, progress); err != nil || len(w.pods)+len(w.moved) != 1 {
+					t.Errorf("%v: %s", err, w.has())
+				}
+			})
+		})
+	}
+}
+
 // TestCleanReads has a clean that reads for 10 s before it removes anything, such as one with much data that is kept: it ends,
 // although it gives way each second at first.
 func TestCleanReads(t *testing.T) {

@@ -2,6 +2,7 @@ package reaper
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
@@ -72,14 +73,11 @@ func (s *Status) movesLater() bool {
 	return false
 }
 
-// confirms reports whether an entry waits for the end of confirm.
+// confirms reports whether an entry waits for the end of confirm. What waits for something else may wait without end.
 func (s *Status) confirms() bool {
-	for _, e := range s.Quarantine {
-		if e.Phase == judge.Quarantined && e.Decision == judge.Wait {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.Quarantine, func(e judge.JudgedEntry) bool {
+		return e.Phase == judge.Quarantined && slices.ContainsFunc(e.Reasons, func(r judge.Reason) bool { return r.Reason == judge.Confirming })
+	})
 }
 
 // Once scans and judges once and changes nothing: scan, explain, doctor. After the scan listen reads the log of the node with

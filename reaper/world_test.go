@@ -39,6 +39,7 @@ type world struct {
 	enter     error         // the ledger's to Enter
 	kubelet   int           // its PID in the next scans
 	blind     bool
+	text      bool // a mount elsewhere has the UID of each pod in quarantine
 }
 
 // pod is one pod of the world.
@@ -129,6 +130,9 @@ func (w *world) Scan(_ context.Context, only, also []parsers.PodUID) judge.Snaps
 		alive := there && in.alive
 		for _, m := range w.moved {
 			alive = alive || m.uid == uid && m.alive
+			if w.text && m.uid == uid {
+				p.Facts[judge.Mounted].Truth = judge.Yes
+			}
 		}
 		if alive {
 			p.Facts[judge.Running] = judge.Fact{Truth: judge.Yes, Alive: true}

@@ -36,7 +36,7 @@ func judgeEntry(in Input, name string, e Entry) JudgedEntry {
 	case e.retryIn(in.Now) > 0 && !e.open():
 		j.ask(StepFailed, e.Err)
 	case unknown || p.Facts[Mounted].Truth != No:
-		j.waits(p)
+		j.waits(in, p)
 	default:
 		j.dead(in)
 	}
@@ -95,7 +95,7 @@ func (j *JudgedEntry) alive(in Input, p *Pod, reasons []Reason) {
 }
 
 // waits adds the facts that are not known, or the mount, for which the entry waits.
-func (j *JudgedEntry) waits(p *Pod) {
+func (j *JudgedEntry) waits(in Input, p *Pod) {
 	for _, r := range table {
 		if f := p.Facts[r.fact]; r.fact == Mounted && f.Truth != No || f.Truth == Unknown && askedOfEntries(r.fact) {
 			j.keep(Wait, r.reason, f.Detail)
@@ -104,6 +104,9 @@ func (j *JudgedEntry) waits(p *Pod) {
 	}
 	if len(j.Reasons) == 0 {
 		j.keep(Wait, BadDirectory, "it is not known whether the pod has a new directory")
+	}
+	if left := in.confirm(j.Entry); j.Phase == Quarantined && left != "" {
+		j.keep(Wait, Confirming, left)
 	}
 }
 
