@@ -27,7 +27,8 @@
 // facts are Unknown. Mount tables have a budget of bytes and entries for each pod, by cgroup, so that no pod makes another
 // pod's facts Unknown.
 //
-// Not read: mount namespaces without a process, and those that only a thread of a process has. A mount there may be detached
-// when its mount point is removed. No data is lost by that: what lies below the mount point in our namespace is removed only
-// by its class.
+// Not read: mount namespaces without a process, those that only a thread of a process has, and mounts outside the root of all
+// processes that have them (mountinfo shows what can be reached from a process's root). Such a mount may be detached when its
+// mount point is removed. No data is lost by that: what lies below the mount point in our namespace is removed only by its
+// class.
 package node
