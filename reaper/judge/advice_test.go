@@ -34,8 +34,8 @@ func TestAdvice(t *testing.T) {
 			c.Log = Log{Volumes: c.Log.Removal}
 			c.Log.Volumes.Kind = parsers.Volumes
 		}, "", nil},
-		{"mounted and staged", func(c *Case) { mounted(c); c.Pod.Facts[Staged].Truth = Yes }, "Restart", []string{"systemctl restart kubelet.service"}},
-		{"staged, and the kubelet runs in no unit", func(c *Case) { c.Pod.Facts[Staged].Truth, c.Node.Kubelet.Unit, c.Log = Yes, "", Log{} }, "Restart", nil},
+		{"mounted and staged", func(c *Case) { mounted(c); c.Pod.Facts[Staged].Truth = Yes }, "restart the kubelet", []string{"systemctl restart kubelet.service"}},
+		{"staged, and the kubelet runs in no unit", func(c *Case) { c.Pod.Facts[Staged].Truth, c.Node.Kubelet.Unit, c.Log = Yes, "", Log{} }, "CSI driver", nil},
 		{"no directory", func(c *Case) { c.Pod.Facts[Directory] = Fact{Truth: No, Source: "/p/x", Detail: "it is a mount point"} }, "it is a mount point (/p/x)", nil},
 		{"mounted and restored", func(c *Case) { mounted(c); c.Restored = &Restoration{Operator: true} }, "judged again", []string{"orphan-reaper sweep " + uid}},
 		{"mounted, no kubelet", func(c *Case) { mounted(c); c.Node.KubeletKnown.Truth = No }, "Start the kubelet", nil},

@@ -72,7 +72,9 @@ var ReasonTexts = [...]ReasonText{
 	},
 	{
 		IsStaged, "A volume of the pod is staged on the node for this pod alone.",
-		"Restart the kubelet: it then unmounts the volume.",
+		"If one step does not help, try the next. 1. While the volume's CSI driver runs on this node, restart the kubelet, which then " +
+			"unmounts the volume. 2. Find in the log of the driver's pod why it does not, and repair that. 3. When nothing uses the volume " +
+			"any more, unmount the path that explain shows, and not lazily (-l).",
 		[]string{"systemctl restart {unit}"},
 	},
 	{
