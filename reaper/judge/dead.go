@@ -91,6 +91,9 @@ func (c *Case) judge(facts Facts, aside ...FactName) (Verdict, Facts) {
 			v.Reasons[len(v.Reasons)-1].Unknown = f.Truth == Unknown
 		}
 	}
+	if v.Decision == IsAlive { // no kubelet reports a living pod
+		v.Reasons = slices.DeleteFunc(v.Reasons, func(r Reason) bool { return r.Reason == NotReported })
+	}
 	busy := slices.ContainsFunc(v.Reasons, func(r Reason) bool { return r.Reason == NodeBusy }) // it is asked again
 	for i := range v.Reasons {
 		if v.Decision == Keep && !busy && c.operator(v.Reasons[i].Reason, facts) {
