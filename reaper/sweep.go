@@ -39,10 +39,10 @@ func (d *Daemon) Sweep(ctx context.Context, opt Options, progress func(s Status,
 			if opt.DryRun || opt.NoMoves && !s.Now || ctx.Err() != nil || now-quiet >= quietFor {
 				return total, ctx.Err()
 			}
+			d.schedule.ask(quiet + quietFor)
 			if progress != nil {
 				progress(s, d.Due()-now)
 			}
-			d.schedule.ask(quiet + quietFor)
 			continue
 		}
 		timer.Reset(d.Due() - now)

@@ -50,7 +50,7 @@ func (a *app) explain(cmd *cobra.Command, arg string) error {
 		return err
 	}
 	e := s.Explain(uid, history)
-	if err := a.print(e, func(w io.Writer) error { return show.Explain(w, e) }); err != nil {
+	if err := a.print(e, func(w io.Writer) error { return show.Explain(w, s, e) }); err != nil {
 		return err
 	}
 	return needs(e.NeedsOperator())

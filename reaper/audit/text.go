@@ -25,19 +25,27 @@ func run(command string, e judge.Event) string {
 
 // Text returns what happened, why, who ordered it and how to undo it, as one line of printable characters.
 func Text(e judge.Event) string {
-	r, ok := RecordOf(e.Kind)
-	if !ok {
-		return ""
-	}
 	end := ""
-	if by := user(e.By); by != "" {
-		end += ". Ordered by " + bounded.Cut(bounded.Text(by), maxName)
-	}
-	if r.Run != "" {
+	if r, _ := RecordOf(e.Kind); r.Run != "" {
 		end += ". Run: " + run(r.Run, e)
 	}
 	if undo := Undo(e); undo != "" {
 		end += ". Undo: " + bounded.Text(undo)
+	}
+	return message(e, end)
+}
+
+// History is Text without commands, which may be refused by now.
+func History(e judge.Event) string { return message(e, "") }
+
+// message returns what happened, why and who ordered it, and then the end.
+func message(e judge.Event, end string) string {
+	r, ok := RecordOf(e.Kind)
+	if !ok {
+		return ""
+	}
+	if by := user(e.By); by != "" {
+		end = ". Ordered by " + bounded.Cut(bounded.Text(by), maxName) + end
 	}
 	return bounded.Cut(bounded.Text(r.text(e)), maxText-len(end)) + end // a long error does not push the commands out
 }

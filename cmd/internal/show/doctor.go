@@ -47,6 +47,9 @@ func (p *page) reported(s *reaper.Status) {
 	}
 	slices.SortStableFunc(now, func(a, b reaper.PodStatus) int { return order(a.Verdict) - order(b.Verdict) })
 	for i := range now[:min(len(now), mostReported)] {
+		if i > 0 {
+			p.WriteString("\n")
+		}
 		p.reportedPod(s, &now[i])
 	}
 	switch more := len(now) - mostReported; {
@@ -120,11 +123,12 @@ func (p *page) quarantined(s *reaper.Status) {
 	}
 	p.para("  ", "%s: `orphan-reaper quarantine list`", text)
 	if first != nil {
-		by := "are removed"
+		by := ""
 		if s.Daemon == 0 {
-			by = "are removed by the next sweep after that"
+			by = " by a sweep"
 		}
-		p.para("  ", "The emptyDirs and ephemeral volumes of %s %s, the first %s. To keep that one:", count(waits, "pod", "pods"), by, p.in(first.Next))
+		p.para("  ", "The emptyDirs and ephemeral volumes of %s are removed%s when their retention is over, the first %s. To keep that one:",
+			count(waits, "pod", "pods"), by, p.in(first.Next))
 		if first.Advice != nil {
 			p.commands(first.Advice.Commands...)
 		}
@@ -142,7 +146,7 @@ func (p *page) cni(s *reaper.Status) {
 		p.para("  ", "CNI's files were not read.")
 		return
 	}
-	rows := [][]string{{"NETWORK", "USED", "OF", "STALE", "WAITING", "IPAM"}}
+	rows := [][]string{{"NETWORK", "ADDRESSES", "OF", "STALE", "WAITING", "IPAM"}}
 	for _, n := range c.Networks {
 		if n.Full {
 			p.para("  ", "Network %s is full: no new pod of it gets an address on this node. %s used, of these %d by dead sandboxes (%d more wait).",

@@ -9,9 +9,9 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/judge"
 )
 
-// Explain prints all that is known about one pod.
-func Explain(w io.Writer, e reaper.Explanation) error {
-	p := &page{now: e.At.Wall}
+// Explain prints all that is known about one pod. s is the status that has it.
+func Explain(w io.Writer, s reaper.Status, e reaper.Explanation) error {
+	p := newPage(&s)
 	namespace, pod := e.Namespace, e.PodName
 	for _, entry := range e.Entries {
 		if pod == "" {
@@ -23,6 +23,9 @@ func Explain(w io.Writer, e reaper.Explanation) error {
 		p.para("", "It has no directory in the pods directory.")
 	} else {
 		p.verdict(e.Verdict)
+		s.Pods = []reaper.PodStatus{e.PodStatus}
+		p.stopped(&s, "")
+		p.waiting(&s)
 		p.kubelet(&e.PodStatus)
 		p.facts(&e.Facts)
 	}
@@ -32,12 +35,10 @@ func Explain(w io.Writer, e reaper.Explanation) error {
 		for _, r := range entry.Left[:min(len(entry.Left), mostRows)] {
 			p.item("  - ", "%s  %s  (%s)", size(r.Bytes), safe(r.Path), r.Class)
 		}
-		if !entry.Next.IsZero() {
-			p.para("  ", "The time of confirm or retention ends %s.", p.in(entry.Next))
-		}
 		p.verdict(entry.Verdict)
 	}
 	p.history(e.History)
+	p.unread(&s)
 	return p.writeTo(w)
 }
 
@@ -109,7 +110,7 @@ func (p *page) history(events []judge.Event) {
 	}
 	p.heading("What was done")
 	for _, e := range events[max(0, len(events)-mostRows):] {
-		if text := audit.Text(e); text != "" {
+		if text := audit.History(e); text != "" {
 			p.para("  ", "%s:", p.ago(e.At.Wall))
 			p.para("      ", "%s", text)
 		}

@@ -53,7 +53,7 @@ func screens(t *testing.T, s reaper.Status) map[string]string {
 		uids[e.UID] = true
 	}
 	for uid := range uids {
-		add("explain "+string(uid), func(w io.Writer) error { return Explain(w, s.Explain(uid, s.Events)) })
+		add("explain "+string(uid), func(w io.Writer) error { return Explain(w, s, s.Explain(uid, s.Events)) })
 		u := reaper.Unmounting{Stopped: hostile, Mounts: []reaper.Mount{
 			{Path: hostile, Type: hostile, Source: hostile, Keeps: hostile}, {Path: hostile}, {Path: hostile, Result: judge.Refused, Err: hostile},
 		}}
@@ -183,7 +183,14 @@ func TestExplain(t *testing.T) {
 	text = screens(t, status(900, 8))["explain "+string(uid(8))]
 	want(t, "a runtime that could not be read", text, "Verdict: keep", "running unknown: cannot ask", "Repair what could not be read", "No line about this pod")
 
+	want(t, "a pod on hold", screens(t, status(900, 1))["explain "+string(uid(1))], "Verdict: wait", "moved by the daemon (PID 900), 60 s after")
+	want(t, "a pod on hold, no daemon", screens(t, status(0, 1))["explain "+string(uid(1))], "Verdict: wait", "No daemon runs", "orphan-reaper sweep")
+
 	s = quarantine(status(900), "data")
+	s.Events = []judge.Event{{Kind: judge.EventQuarantined, UID: uid(20), At: now}}
+	if text := screens(t, s)["explain "+string(uid(20))]; !strings.Contains(text, "Moved pod") || strings.Contains(text, "Undo") {
+		t.Errorf("what was done has a command that may be refused by now:\n%s", text)
+	}
 	want(t, "a pod in quarantine", screens(t, s)["explain "+string(uid(20))], "shop/data", "no directory in the pods directory",
 		"retained, moved 2 h ago. Left: 3.0 GiB", "kubernetes.io~nfs", "restore "+string(uid(20)), "purge "+string(uid(20)))
 }
@@ -209,10 +216,12 @@ func TestScan(t *testing.T) {
 // TestSweep: progress in one line, then what was done with its undo.
 func TestSweep(t *testing.T) {
 	s := quarantine(status(0, 1), "confirm")
-	s.Mode, s.Events = "enforce", []judge.Event{{Kind: judge.EventQuarantined, UID: uid(22), At: now}}
+	s.Mode, s.Events = "enforce", []judge.Event{
+		{Kind: judge.EventQuarantined, UID: uid(22), At: now}, {Kind: judge.EventCNIRemoved, At: now, Undo: "tar -C / -xkf /s/a.tar.gz"},
+	}
 	all := screens(t, s)
-	want(t, "progress", all["progress"], "03:00:00 1 moved; 1 waits, 1 in confirm; next scan in 30 s")
-	want(t, "sweep", all["sweep"], "Moved pod "+string(uid(22)), "quarantine restore "+string(uid(22)), "hold ends in 60 s")
+	want(t, "progress", all["progress"], "03:00:00 1 moved, 1 CNI sweep; 1 waits, 1 in confirm; next scan in 30 s")
+	want(t, "sweep", all["sweep"], "Done: 1 moved, 1 CNI sweep.", "Moved pod "+string(uid(22)), "quarantine restore "+string(uid(22)), "tar -C / -xkf", "hold ends in 60 s")
 }
 
 // TestUnits: sizes and times as an operator reads them.

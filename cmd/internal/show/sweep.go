@@ -3,9 +3,11 @@ package show
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper"
 	"github.com/orphan-reaper/orphan-reaper/reaper/audit"
 	"github.com/orphan-reaper/orphan-reaper/reaper/judge"
@@ -53,6 +55,7 @@ func did(events []judge.Event) string {
 		{judge.EventRestored, "restored"},
 		{judge.EventConflict, "in conflict"},
 		{judge.EventFailed, "failed"},
+		{judge.EventCNIRemoved, "CNI sweep"},
 	} {
 		if n[of.kind] > 0 {
 			words = append(words, fmt.Sprintf("%d %s", n[of.kind], of.word))
@@ -64,28 +67,51 @@ func did(events []judge.Event) string {
 	return strings.Join(words, ", ")
 }
 
+// events writes what was done, the sums first. The command that undoes it follows the last event of what it can still restore.
+func (p *page) events(s *reaper.Status) {
+	undo := map[string]string{} // by the event's text
+	left := map[parsers.PodUID]bool{}
+	for _, e := range s.Quarantine {
+		left[e.UID] = true
+	}
+	var texts []string
+	for _, e := range slices.Backward(s.Events) {
+		text := audit.History(e)
+		if text == "" {
+			continue
+		}
+		texts = append(texts, text)
+		if command := audit.Undo(e); left[e.UID] || e.UID == "" && (s.CNI == nil || s.CNI.Undo != command) { // else CNI's part has it
+			undo[text] = command
+		}
+		delete(left, e.UID)
+	}
+	slices.Reverse(texts)
+	if len(texts) == 0 && !p.dry {
+		p.para("", "Nothing was done.")
+	}
+	if len(texts) > 1 {
+		p.para("", "Done: %s.", did(s.Events))
+	}
+	for _, text := range texts[:min(len(texts), mostRows)] {
+		p.item("- ", "%s", text)
+		if command := undo[text]; command != "" {
+			p.para("  ", "To undo it:")
+			p.commands(command)
+		}
+	}
+	if more := len(texts) - mostRows; more > 0 {
+		p.para("", "… and %d more: the journal has all of them", more)
+	}
+}
+
 // Sweep prints all that a sweep did, and what is left.
 func Sweep(w io.Writer, s reaper.Status) error {
 	p := newPage(&s)
 	if p.dry {
 		p.para("", "A dry run: nothing was changed.")
 	}
-	shown := 0
-	for _, e := range s.Events {
-		text := audit.Text(e)
-		if text == "" {
-			continue
-		}
-		if shown++; shown <= mostRows {
-			p.item("- ", "%s", text)
-		}
-	}
-	if shown > mostRows {
-		p.para("", "… and %d more: the journal has all of them", shown-mostRows)
-	}
-	if shown == 0 && !p.dry {
-		p.para("", "Nothing was done.")
-	}
+	p.events(&s)
 	p.WriteString("\n")
 	p.para("", "%s", counts(&s))
 	p.stopped(&s, "")
