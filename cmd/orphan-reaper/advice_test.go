@@ -2,60 +2,84 @@ package main
 
 import (
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/orphan-reaper/orphan-reaper/testdata/node/nodetest"
 )
 
-// TestPrintedCommands: no command that a screen prints refuses on that node. Commands for a kubelet's verbosity go to the
-// stand-in kubelet.
+// TestPrintedCommands: no command that a screen prints refuses on that node, also those that such a command prints. What is
+// for the kubelet or for systemd goes to the stand-in kubelet.
 func TestPrintedCommands(t *testing.T) {
 	t.Parallel()
-	const ephemeral = "22222222-0000-4000-8000-000000000003"
-	s := newShell(t, "web "+living+" living\ndb "+dead+" dead csi-data\ncache "+ephemeral+" dead emptydir\nbusy "+busy+" dead emptydir mount\n")
-	kubelet := func(verbosity string) {
-		t.Helper()
-		s.Control(t, "kubelet v "+verbosity)
-		if verbosity == "5" {
-			nodetest.WaitFile(t, filepath.Join(s.Dir, "log/kubelet.log"), func(b []byte) bool { return strings.Contains(string(b), busy) })
-		}
-	}
+	const (
+		ephemeral = "22222222-0000-4000-8000-000000000003"
+		staged    = "44444444-0000-4000-8000-000000000001"
+	)
+	s := &paster{shell: newShell(t, "web "+living+" living cni=net1\ndb "+dead+" dead csi-data\ncache "+ephemeral+" dead emptydir\n"+
+		"busy "+busy+" dead emptydir mount\nvolume "+staged+" dead csi-data staged\n"), done: map[string]bool{"quarantine restore " + dead: true}}
 	s.sweepAll(dead, ephemeral)
-	done := map[string]bool{}
-	for _, screen := range []string{"doctor", "quarantine list", "scan", "explain " + dead, "explain " + ephemeral} {
+	s.Control(t, "pod late "+other+" dead secret cni=net1")
+	for _, screen := range []string{"doctor", "quarantine list", "scan", "explain " + dead, "explain " + ephemeral, "explain " + staged} {
 		for range 2 { // the second time after what was done
-			text, stderr, code := s.run(screen)
-			if code != 0 && code != codeOperator {
-				t.Fatalf("%s: exit %d\n%s", screen, code, stderr)
-			}
-			for line := range strings.Lines(text) {
-				command := strings.TrimSpace(line)
-				verbosity, isPrintf := strings.CutPrefix(command, "printf ")
-				own, isOwn := strings.CutPrefix(command, "orphan-reaper ")
-				if strings.HasPrefix(own, "quarantine purge") || strings.HasPrefix(own, "unmount") {
-					own += " --yes"
-				}
-				switch {
-				case !strings.HasPrefix(line, "    "):
-				case isPrintf:
-					kubelet(verbosity[:1])
-				case isOwn && own == "quarantine restore "+dead: // or purge, which the next line has
-				case isOwn && own == "sweep": // it takes as long as a hold and a confirm
-				case isOwn && !done[own]:
-					done[own] = true
-					if stdout, stderr, code := s.run(own); code != 0 && code != codeOperator {
-						t.Errorf("%s prints %q, which ends with %d\n%s%s\n%s", screen, own, code, stdout, stderr, text)
-					}
-				}
-			}
+			s.paste(screen, 0)
 		}
 	}
 	for _, want := range []string{
 		"unmount " + busy + " --yes", "quarantine restore " + ephemeral, "quarantine purge " + dead + " --yes", "sweep " + ephemeral + " --no-wait",
+		"sweep --no-wait", "quarantine list", "printf 5", "printf 2", "tar", "systemctl",
 	} {
-		if !done[want] {
-			t.Errorf("no screen has %q: %v", want, done)
+		if !s.done[want] {
+			t.Errorf("no screen has %q: %v", want, s.done)
+		}
+	}
+}
+
+// paster runs commands, and what they print as commands: lines of their own, and texts between backticks.
+type paster struct {
+	*shell
+	done map[string]bool // also what is left out: of restore and purge only the second one is run
+}
+
+var printed = regexp.MustCompile("(?m)^    (?:(?:orphan-reaper|printf|tar|systemctl) .*)$|`orphan-reaper [^`]*`")
+
+func (s *paster) paste(command string, depth int) {
+	s.t.Helper()
+	text, stderr, code := s.run(command)
+	if code != 0 && code != codeOperator {
+		s.t.Errorf("%q ends with %d\n%s%s", command, code, text, stderr)
+	}
+	for _, line := range printed.FindAllString(text, -1) {
+		line = strings.Trim(line, " `")
+		name, args, _ := strings.Cut(line, " ")
+		switch name {
+		case "printf":
+			v := args[:1]
+			s.done["printf "+v] = true
+			s.Control(s.t, "kubelet v "+v)
+			if v == "5" {
+				nodetest.WaitFile(s.t, filepath.Join(s.Dir, "log/kubelet.log"), func(b []byte) bool { return strings.Contains(string(b), busy) })
+			}
+		case "systemctl":
+			if strings.HasPrefix(args, "restart kubelet") {
+				s.done[name] = true
+				s.Control(s.t, "kubelet restart")
+			}
+		case "tar":
+			s.done[name] = true
+			if answer := s.sh(line + " >/dev/null 2>&1; echo exit $?"); answer != "exit 0" {
+				s.t.Errorf("%s prints %q, which ends with %s", command, line, answer)
+			}
+		default:
+			if strings.HasPrefix(args, "quarantine purge") || strings.HasPrefix(args, "unmount") {
+				args += " --yes"
+			}
+			if s.done[args] || args == "sweep" || depth > 3 { // a sweep takes as long as a hold and a confirm
+				continue
+			}
+			s.done[args] = true
+			s.paste(args, depth+1)
 		}
 	}
 }
