@@ -97,13 +97,14 @@ type CNIStatus struct {
 	Operator bool      `json:"operator,omitempty"` // what only an operator can end
 }
 
-// CNINetwork is one network of host-local, or one of another IPAM plugin.
+// CNINetwork is one network of host-local, or one of another IPAM plugin. A pod gets an address of each range set, such as one
+// of IPv4 and one of IPv6: the numbers are those of the set that runs out first.
 type CNINetwork struct {
 	Name    string `json:"name"`
 	Used    int    `json:"used"`           // addresses that are reserved
 	Stale   int    `json:"stale"`          // of these, by dead sandboxes that are judged so now
 	Waiting int    `json:"waiting"`        // of these, by dead sandboxes that are not old enough
-	Size    int64  `json:"size,omitempty"` // addresses that its smallest range set can give out; 0 if not configured on the node
+	Size    int64  `json:"size,omitempty"` // addresses that the set can give out; 0 if none is configured on the node
 	Full    bool   `json:"full,omitempty"` // no new pod gets an address
 	// Keeper is the IPAM plugin that keeps the addresses, if it is not host-local: this program does nothing there.
 	Keeper string `json:"keeper,omitempty"`

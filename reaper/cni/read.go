@@ -252,7 +252,7 @@ func (r *reader) readFile(d *directory, name string) {
 	}
 	if d.kind == address {
 		c.network, c.ifName = path.Base(d.path()), name
-		r.reserve(c.network, name)
+		r.tally(c.network, name, func(n *counts) { n.used++ })
 	}
 	if c.contradiction != "" {
 		r.status.Unknown++

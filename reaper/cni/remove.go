@@ -165,7 +165,7 @@ func (r *removal) unlinkOne(dir *fdpath.Dir, x *file) error {
 	r.status.Files--
 	r.status.Bytes -= fdpath.Size(&st)
 	if k == address {
-		r.release(r.texts[x.net], r.texts[x.last])
+		r.tally(r.texts[x.net], r.texts[x.last], func(n *counts) { n.used, n.stale = n.used-1, n.stale-1 })
 	}
 	return nil
 }
