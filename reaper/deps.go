@@ -69,10 +69,21 @@ type Meter interface {
 
 // CNI sweeps the files of dead sandboxes: package cni. nil if the setting is off.
 type CNI interface {
-	// Sweep removes the stale files if the permit allows that, and returns its part of the status. cleaned are the pods
-	// that this pass has confirmed dead. write is for the events: the intent, after the archive is on disk and before the
-	// first removal, and the result. If it returns false for the intent, nothing is removed.
-	Sweep(ctx context.Context, permit judge.Permit, s judge.Snapshot, cleaned []parsers.PodUID, write func(...judge.Event) bool) *CNIStatus
+	// Sweep removes the stale files if the permit allows that, and returns its part of the status.
+	Sweep(ctx context.Context, sweep CNISweep) *CNIStatus
+	// Stuck is Disk's, of the calls of a sweep that changes something.
+	Stuck() (path string, since time.Duration)
+}
+
+// CNISweep is what a sweep goes by.
+type CNISweep struct {
+	Permit    judge.Permit
+	Snapshot  judge.Snapshot
+	Cleaned   []parsers.PodUID // that this pass has confirmed dead
+	Retention time.Duration    // of the archives
+	// Write is for the events: the intent, after the archive is on disk and before the first removal, and the result. If it
+	// returns false for the intent, nothing is removed.
+	Write func(...judge.Event) bool
 }
 
 // CNIStatus is what lies in CNI's directories: a file of a sandbox is its cache, or an address that host-local has given out.
