@@ -1,6 +1,7 @@
 #!/bin/sh
-# Runs the tests as a newcomer does in a container: root of a Debian as e2e/packages/trees.sh makes it, with the
-# rights that systemd-nspawn gives by default. What these do not allow is to be skipped, with its reason.
+# Runs the tests as a newcomer does in a container: root of a Debian as e2e/packages/trees.sh makes it, with the rights and
+# system calls that Docker gives by default, beside a process of another user. What these do not allow is to be skipped, with
+# its reason.
 #
 #   unshare --mount ... packaging/checks/container.sh TREE [NSPAWN-OPTION...]   (make test-container)
 #
@@ -42,7 +43,9 @@ fi
 		--bind="$work/null:/dev/null" --bind="$work/checkout:$PWD" --bind-ro="$goroot" --bind-ro="$modules" --bind="$built" --chdir="$PWD" \
 		--setenv=PATH="$goroot/bin:/usr/sbin:/usr/bin:/sbin:/bin:$PWD/.cache/debian/usr/bin" \
 		--setenv=GOMODCACHE="$modules" --setenv=GOCACHE="$built" --setenv=GOTOOLCHAIN=local --setenv=GOPROXY=off \
-		--setenv=GOFLAGS=-count=1 --setenv=CGO_ENABLED=0 "$@" /bin/sh packaging/checks/test.sh </dev/null 2>&1 || touch "$work/failed"
+		--setenv=GOFLAGS=-count=1 --setenv=CGO_ENABLED=0 --drop-capability=CAP_SYS_ADMIN,CAP_SYS_PTRACE \
+		--system-call-filter='~@mount ~@module ~@raw-io ~bpf ~unshare ~setns' "$@" \
+		/bin/sh -c 'setpriv --reuid=1 --clear-groups sleep infinity & exec sh packaging/checks/test.sh' </dev/null 2>&1 || touch "$work/failed"
 } | tee "$work/log"
 if [ -e "$work/failed" ]; then
 	echo "test-container: the tests fail in a container" >&2

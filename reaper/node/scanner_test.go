@@ -69,6 +69,7 @@ func TestOnlyAndAlso(t *testing.T) {
 // TestOrder has a pod that returns while the runtime is asked, in the kubelet's order: a cgroup, a directory, a mount. The
 // same scan shows all three, since they are read after the runtime's answer.
 func TestOrder(t *testing.T) {
+	testkit.NeedProcesses(t)
 	testkit.NeedRoot(t)
 	n := newNode(t)
 	uid := n.pod()
