@@ -44,15 +44,20 @@ func alive(t *testing.T, n *node) {
 		return missing(exists(filepath.Dir(user)), "the kubelet has not made the directory")
 	})
 	write(t, user, "a user's")
+	age(filepath.Join(n.pods, p.uid)) // a volume that was made just now keeps its pod for three minutes
 	within, endpoint := n.lies(t)
-	d := n.daemon(t, "--hold", hold.String(), "--confirm", (confirm + 20*time.Second).String())
+	d := n.daemon(t, "--hold", hold.String(), "--confirm", "5m")
 	d.flags[slices.Index(d.flags, "--runtime-endpoints")+1] = endpoint
 	d.run(t, within)
-	d.await(t, 3*time.Minute, "the false facts have an effect", func(s status) bool {
+	d.await(t, 60*time.Second, "the false facts have an effect", func(s status) bool {
 		n.forge(t, p.uid)
 		return s.entry(p.uid).Entry != "" || s.Breaker != nil
 	})
-	s := d.await(t, 2*confirm+60*time.Second, "it is restored, and the breaker is open", func(s status) bool { return s.Breaker != nil })
+	eventually(t, 60*time.Second, func() string {
+		return missing(exists(filepath.Join(n.pods, p.uid)), "the kubelet has not made the directory again")
+	})
+	d.look() // in place of the scan every 30 s
+	s := d.await(t, 60*time.Second, "it is restored, and the breaker is open", func(s status) bool { return s.Breaker != nil })
 	if b, err := os.ReadFile(user); s.entry(p.uid).Phase == "" && (err != nil || string(b) != "a user's") {
 		t.Errorf("the user's file: %q, %v", b, err)
 	}
