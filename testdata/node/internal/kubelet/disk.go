@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -27,26 +29,49 @@ func (k *kubelet) mountedVolumes(dir string) (mounted []string, err error) {
 	return mounted, err
 }
 
-// isMount reports whether a path is a mount point. Kubelets before 1.30 compare only the devices, and so miss a bind mount
-// of the same file system.
+// isMount reports whether a path is a mount point (IsLikelyNotMountPoint). Kubelets before 1.30 compare only the devices, and
+// so miss a bind mount of the same file system. Later ones ask the kernel, which answers also where a FUSE server is dead.
 func (k *kubelet) isMount(path string) (bool, error) {
-	var st, parent unix.Statx_t
-	if err := unix.Statx(unix.AT_FDCWD, path, 0, unix.STATX_TYPE, &st); err != nil {
-		return false, &fs.PathError{Op: "stat", Path: path, Err: err}
+	if k.version == "1.19" || k.version == "1.28" {
+		st, err := os.Stat(path)
+		if err != nil {
+			return false, err
+		}
+		parent, err := os.Stat(filepath.Dir(path))
+		if err != nil {
+			return false, err
+		}
+		return st.Sys().(*syscall.Stat_t).Dev != parent.Sys().(*syscall.Stat_t).Dev, nil
 	}
-	if k.version != "1.19" && k.version != "1.28" && st.Attributes_mask&unix.STATX_ATTR_MOUNT_ROOT != 0 {
+	var st, parent unix.Statx_t
+	if err := unix.Statx(unix.AT_FDCWD, path, unix.AT_STATX_DONT_SYNC, 0, &st); err != nil {
+		return false, err
+	}
+	if st.Attributes_mask&unix.STATX_ATTR_MOUNT_ROOT != 0 {
 		return st.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0, nil
 	}
-	if err := unix.Statx(unix.AT_FDCWD, filepath.Dir(path), 0, unix.STATX_TYPE, &parent); err != nil {
-		return false, &fs.PathError{Op: "stat", Path: filepath.Dir(path), Err: err}
+	if err := unix.Statx(unix.AT_FDCWD, filepath.Dir(path), unix.AT_STATX_DONT_SYNC, 0, &parent); err != nil {
+		return false, err
 	}
 	return st.Dev_major != parent.Dev_major || st.Dev_minor != parent.Dev_minor, nil
+}
+
+// there reports whether a path exists (PathExists). A mount whose server is dead exists, and has an error.
+func there(path string) (bool, error) {
+	_, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	dead := slices.ContainsFunc([]error{unix.ENOTCONN, unix.ESTALE, unix.EIO, unix.EACCES, unix.EHOSTDOWN}, func(e error) bool { return errors.Is(err, e) })
+	return err == nil || dead, err
 }
 
 // volumePaths returns the pod's volumes on disk, of CSI volumes their mount points.
 func (k *kubelet) volumePaths(dir string) ([]string, error) {
 	dir += "/volumes"
-	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+	if is, err := there(dir); err != nil {
+		return nil, fmt.Errorf("error checking if path %q exists: %w", dir, err)
+	} else if !is {
 		if k.version == "1.19" {
 			k.text('W', 0, k.noVolumes, fmt.Sprintf("Path %q does not exist", dir))
 		}
@@ -72,7 +97,7 @@ func (k *kubelet) volumePaths(dir string) ([]string, error) {
 			volume := path + "/" + name
 			if plugin == "kubernetes.io~csi" {
 				volume += "/mount"
-				if _, err := os.Stat(volume); err != nil {
+				if is, _ := there(volume); !is {
 					continue
 				}
 			}
@@ -85,7 +110,9 @@ func (k *kubelet) volumePaths(dir string) ([]string, error) {
 // subpathPaths returns the pod's subpaths: volume-subpaths/VOLUME/CONTAINER/INDEX.
 func (k *kubelet) subpathPaths(dir string) ([]string, error) {
 	dir += "/volume-subpaths"
-	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+	if is, err := there(dir); err != nil {
+		return nil, fmt.Errorf("error checking if path %q exists: %w", dir, err)
+	} else if !is {
 		return nil, nil
 	}
 	volumes, err := k.readDir(dir)
