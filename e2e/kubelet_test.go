@@ -6,10 +6,12 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/e2e/kit"
 )
@@ -99,7 +101,7 @@ func (n *node) startKubelet(t *testing.T, flags ...string) {
 	n.kubelet = launch(t, "kubelet "+n.version, n.kubeletLog(), append(n.args, flags...)...)
 }
 
-// restartKubelet kills the kubelet and starts it again, at the default verbosity. between runs while it is down.
+// restartKubelet kills the kubelet and starts it again. between runs while it is down.
 func (n *node) restartKubelet(t *testing.T, between ...func()) {
 	t.Helper()
 	n.kubelet.Kill()
@@ -107,7 +109,17 @@ func (n *node) restartKubelet(t *testing.T, between ...func()) {
 		do()
 	}
 	n.startKubelet(t)
-	n.verbose = false
+}
+
+// pauseKubelet stops the kubelet's process until it gets SIGCONT.
+func (n *node) pauseKubelet(t *testing.T) {
+	t.Helper()
+	t.Cleanup(func() { n.kubelet.signal(contSignal) })
+	n.kubelet.signal(stopSignal)
+	eventually(t, 10*time.Second, func() string {
+		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", n.kubelet.Cmd.Process.Pid))
+		return missing(err == nil && strings.Contains(string(b), ") T "), "the kubelet runs on: %s %v", b, err)
+	})
 }
 
 // get sends a request to the kubelet's read-only port.

@@ -69,6 +69,7 @@ const (
 	keptMounted deed = "kept: mounted"
 	keptName    deed = "kept: not-a-uid"
 	keptFile    deed = "kept: directory"
+	keptSilent  deed = "kept: " // the kubelet does not report it
 )
 
 // orphan is one leftover while it is made.
@@ -91,6 +92,14 @@ func (o orphan) file(text string, path ...string) string {
 	name := filepath.Join(dir, path[len(path)-1])
 	write(o.t, name, text)
 	return name
+}
+
+func (o orphan) link(target string, path ...string) {
+	o.t.Helper()
+	dir := o.at(path[:len(path)-1]...)
+	if err := os.Symlink(target, filepath.Join(dir, path[len(path)-1])); err != nil {
+		o.t.Fatal(err)
+	}
 }
 
 // mount mounts permanently: the canaries behind it are checked to the end.
@@ -131,6 +140,7 @@ const (
 	csi      = "kubernetes.io~csi"
 	nfs      = "kubernetes.io~nfs"
 	emptyDir = "kubernetes.io~empty-dir"
+	secret   = "kubernetes.io~secret"
 )
 
 // kinds is the table of leftovers. Their UIDs sort before, between and after the living pods.
@@ -154,16 +164,52 @@ var kinds = []leftover{
 		},
 	},
 	{
+		name: "CSI: `mount/` empty, no vol_data.json", before: cleans, after: silent, did: nothing,
+		make: func(o orphan) { o.at("volumes", csi, "pvc-e2e", "mount") },
+	},
+	{
+		name: "CSI: vol_data.json, dead FUSE mount on `mount/`", before: silent, after: silent, did: keptMounted,
+		make: func(o orphan) {
+			o.file(volData, "volumes", csi, "pvc-e2e", "vol_data.json")
+			o.deadFuse("volumes", csi, "pvc-e2e", "mount")
+		},
+		undo: func(o orphan) { o.unmount(filepath.Join(o.dir, "volumes", csi, "pvc-e2e", "mount")) },
+	},
+	{
+		name: "CSI: the file of a block volume", before: cleans, after: silent, did: nothing,
+		make: func(o orphan) { o.file("", "volumeDevices", csi, "pvc-e2e") },
+	},
+	{
 		name: "empty volume directories", before: cleans, after: silent, did: nothing,
 		make: func(o orphan) { o.at("volumes", nfs, "a"); o.at("volumes", emptyDir, "b") },
+	},
+	{
+		name: "empty directories in a volume", before: cleans, after: silent, did: nothing,
+		make: func(o orphan) { o.at("volumes", nfs, "vol", "deep", "er") },
 	},
 	{
 		name: "data in a volume directory", before: reports, after: silent, did: heldData,
 		make: func(o orphan) { o.file("a user's", "volumes", nfs, "vol", "data") },
 	},
 	{
+		name: "data in two volumes", before: reports, after: silent, did: heldData,
+		make: func(o orphan) {
+			o.file("a user's", "volumes", nfs, "vol", "data")
+			o.file("a user's", "volumes", "kubernetes.io~local-volume", "vol", "data")
+		},
+	},
+	{
 		name: "data in an emptyDir", before: reports, after: silent, did: heldAged,
 		make: func(o orphan) { o.file("a user's", "volumes", emptyDir, "vol", "data") },
+	},
+	{
+		name: "a secret", before: reports, after: silent, did: removed,
+		make: func(o orphan) {
+			const dated = "..2026_11_29_10_15_42.1803725113"
+			o.file("s3cret", "volumes", secret, "vol", dated, "token")
+			o.link(dated, "volumes", secret, "vol", "..data")
+			o.link("..data/token", "volumes", secret, "vol", "token")
+		},
 	},
 	{
 		name: "tmpfs mounted", before: silent, after: silent, did: keptMounted,
@@ -190,6 +236,16 @@ var kinds = []leftover{
 		old:  &old{until: 28, before: reports, after: reports, did: keptMounted, emptied: true},
 		make: func(o orphan) { o.mount(o.canary, "", unix.MS_BIND, "", "containers", "app", "bound") },
 		undo: func(o orphan) { o.unmount(o.at("containers", "app", "bound")) },
+	},
+	{
+		name: "tmpfs mounted in containers/", before: reports, after: reports, did: keptMounted,
+		make: func(o orphan) { o.mount("e2e", "tmpfs", 0, "size=1m", "containers", "app", "mem") },
+		undo: func(o orphan) { o.unmount(o.at("containers", "app", "mem")) },
+	},
+	{
+		name: "tmpfs mounted in a volume directory", before: reports, after: reports, did: keptMounted,
+		make: func(o orphan) { o.mount("e2e", "tmpfs", 0, "size=1m", "volumes", nfs, "vol", "mem") },
+		undo: func(o orphan) { o.unmount(o.at("volumes", nfs, "vol", "mem")) },
 	},
 	{
 		// The host's mounts do not show it: the container has it in its own mount namespace, with the emptyDir as the
@@ -240,15 +296,25 @@ var kinds = []leftover{
 	},
 	{
 		name: "a symlink as a volume", before: reports, after: silent, did: heldData,
-		make: func(o orphan) {
-			if err := os.Symlink(o.canary, filepath.Join(o.at("volumes", nfs), "vol")); err != nil {
-				o.t.Fatal(err)
-			}
-		},
+		make: func(o orphan) { o.link(o.canary, "volumes", nfs, "vol") },
+	},
+	{
+		name: "a file as a volume plugin's directory", before: silent, after: silent, did: keptSilent,
+		make: func(o orphan) { o.file("a user's", "volumes", nfs) },
+		undo: func(o orphan) { o.remove(filepath.Join(o.dir, "volumes", nfs)) },
+	},
+	{
+		name: "volumes is a symlink", before: silent, after: silent, did: keptFile,
+		make: func(o orphan) { o.link(o.canary, "volumes") },
+		undo: func(o orphan) { o.remove(filepath.Join(o.dir, "volumes")) },
 	},
 	{
 		name: "volume-subpaths is a file", before: reports, after: silent, did: heldData,
 		make: func(o orphan) { o.file("a user's", "volume-subpaths") },
+	},
+	{
+		name: "volume-subpaths is a symlink", before: reports, after: silent, did: heldData,
+		make: func(o orphan) { o.link(o.canary, "volume-subpaths") },
 	},
 	{
 		name: "pods/UID is a plain file", before: silent, after: silent, did: keptFile,
@@ -291,6 +357,9 @@ func (o orphan) remove(path string) {
 // ctr uses a namespace of containerd that CRI does not.
 func (o orphan) ctr(args ...string) {
 	o.t.Helper()
+	if o.n.runtime == nil {
+		return // the stand-in has none, and no kubelet sees mounts of other namespaces
+	}
 	must(o.t, append([]string{"ctr", "-a", o.n.socket(engine), "-n", "e2e"}, args...)...)
 }
 

@@ -11,21 +11,13 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/orphan-reaper/orphan-reaper/e2e/kit"
 )
 
-// housekept is the time in which the kubelet must report everything: its housekeeping runs every 2 s.
-const housekept = 7 * time.Second
-
 // leftovers makes every kind of leftover beside the living pods, collects the kubelet's messages, runs orphan-reaper,
-// and collects the messages again.
+// and collects the messages again. Each time the stand-in of testdata/node must print the same.
 func leftovers(t *testing.T, n *node) {
-	all := map[string]orphan{}
 	kinds := n.kinds(t)
-	for _, k := range kinds {
-		all[k.name] = n.make(t, k, n.uid(k.uid))
-	}
+	all, runs := n.observed(t, kinds, func() { n.pauseKubelet(t) }, func() { n.kubelet.signal(contSignal) }, func(level string) { n.verbosity(t, level) })
 	t.Cleanup(func() {
 		for _, k := range kinds {
 			if k.emptied {
@@ -34,16 +26,20 @@ func leftovers(t *testing.T, n *node) {
 			checkCanaries(t, all[k.name].canary)
 		}
 	})
-	found, mark := n.messages(t, false)
+	found, _ := n.messages(t, false)
 	for _, name := range slices.Sorted(maps.Keys(found)) {
 		t.Logf("%s: %s", name, found[name])
 	}
+	n.compareStandIn(t, kinds, runs)
 
 	waiting := n.waitingPod(t)
 	n.forge(t, waiting.uid)
 	d := n.reap(t)
 	eventually(t, hold+4*confirm, func() string { return wrongDeeds(kinds, d.deeds(t)) })
-	_, mark = n.messages(t, true)
+	_, mark := n.messages(t, true)
+	last := n.housekeeping(t, mark, 2)[1:]
+	left := slices.DeleteFunc(slices.Clone(kinds), func(k leftover) bool { return !exists(filepath.Join(n.pods, n.uid(k.uid))) })
+	n.compareStandIn(t, left, last)
 	if s := d.scan(t); s.pod(waiting.uid).Verdict != "alive" {
 		t.Errorf("the pod that waits: %+v", s.pod(waiting.uid))
 	}
@@ -63,6 +59,7 @@ func leftovers(t *testing.T, n *node) {
 		}
 		return ""
 	})
+	n.verbosity(t, "2")
 	eventually(t, 10*time.Second, func() string {
 		for _, name := range []string{"kubelet_orphan_pod_cleaned_volumes", "kubelet_orphan_pod_cleaned_volumes_errors"} {
 			// Kubelet 1.24 has neither.
@@ -75,36 +72,29 @@ func leftovers(t *testing.T, n *node) {
 }
 
 // messages returns the kubelet's messages about each kind, by the table's names, and their start in its log. It fails
-// if they are not of the recorded kind. A busy machine does its housekeeping late, so it retries.
+// if they are not of the recorded kind.
 func (n *node) messages(t *testing.T, after bool) (found map[string]string, mark int64) {
 	t.Helper()
-	var wrong []string
-	for range 2 * kit.Slowness {
-		found, wrong, mark = map[string]string{}, nil, n.kubelet.size()
-		time.Sleep(housekept)
-		for _, k := range n.kinds(t) {
-			text := n.messagesOf(n.uid(k.uid), mark)
-			found[k.name] = text
-			want, got := k.before, reports
-			if after {
-				want = k.after
-			}
-			switch {
-			case text != "":
-			case after || exists(filepath.Join(n.pods, n.uid(k.uid))):
-				got = silent
-			default:
-				got = cleans
-			}
-			if got != want {
-				wrong = append(wrong, fmt.Sprintf("%s: the kubelet %s (%q), should be: %s", k.name, got, text, want))
-			}
+	found, mark = map[string]string{}, n.kubelet.size()
+	n.housekeeping(t, mark, 2)
+	for _, k := range n.kinds(t) {
+		text := n.messagesOf(n.uid(k.uid), mark)
+		found[k.name] = text
+		want, got := k.before, reports
+		if after {
+			want = k.after
 		}
-		if len(wrong) == 0 {
-			return found, mark
+		switch {
+		case text != "":
+		case after || exists(filepath.Join(n.pods, n.uid(k.uid))):
+			got = silent
+		default:
+			got = cleans
+		}
+		if got != want {
+			t.Errorf("%s: the kubelet %s (%q), should be: %s; after orphan-reaper: %v", k.name, got, text, want, after)
 		}
 	}
-	t.Errorf("after orphan-reaper: %v\n%s", after, strings.Join(wrong, "\n"))
 	return found, mark
 }
 

@@ -94,9 +94,9 @@ func chooseSnapshotter(dir string) error {
 	return os.Setenv(snapshotter, "overlayfs")
 }
 
-// build copies the program of ORPHAN_REAPER_PROGRAM or builds it, and makes the image that the pods run.
+// build copies the program of ORPHAN_REAPER_PROGRAM or builds it, builds testdata/node, and makes the image that the pods run.
 func build(dir string) error {
-	programs := []struct{ in, name, pkg string }{{".", "pause", "./pause"}}
+	programs := []struct{ in, name, pkg string }{{".", "pause", "./pause"}, {"..", "node", "./testdata/node"}}
 	if program := os.Getenv("ORPHAN_REAPER_PROGRAM"); program == "" {
 		programs = append(programs, struct{ in, name, pkg string }{"..", "orphan-reaper", "./cmd/orphan-reaper"})
 	} else if out, err := exec.Command("cp", program, filepath.Join(dir, "orphan-reaper")).CombinedOutput(); err != nil {

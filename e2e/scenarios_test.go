@@ -105,9 +105,6 @@ func restarts(t *testing.T, n *node) {
 // next once that is gone.
 func backlog(t *testing.T, n *node) {
 	const many = 50
-	if n.verbose {
-		n.restartKubelet(t)
-	}
 	// A starting kubelet adopts what it finds as volumes of its own, tries to tear them down, and fails: another test
 	// covers that.
 	eventually(t, 30*time.Second, func() string {
@@ -136,9 +133,6 @@ func backlog(t *testing.T, n *node) {
 // hidden: a kubelet at its default verbosity reports the first orphan only, and that one is busy. doctor says what it
 // hides and how to see the rest; at -v=5, switched without a restart, the others go after one hold.
 func hidden(t *testing.T, n *node) {
-	if n.verbose {
-		n.restartKubelet(t)
-	}
 	eventually(t, 30*time.Second, func() string { return missing(n.tookOver(t), "the kubelet is still taking over") })
 	busy := n.plant(t, "subpath bind-mounted", n.uid("00000000-0000-4000-8000-00000000f10_"))
 	t.Cleanup(func() { checkCanaries(t, busy.canary) })

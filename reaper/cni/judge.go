@@ -123,10 +123,9 @@ func (f *found) judge(e *evidence) []file {
 
 // count adds a file to the status, and reports whether it is stale.
 func (f *found) count(x *file, s state, why string) bool {
-	tally := func(change func(*counts)) {
-		if f.dirs[x.dir].kind == address {
-			f.tally(f.texts[x.net], f.texts[x.last], change)
-		}
+	n := &network{}
+	if f.dirs[x.dir].kind == address {
+		n = f.networks[f.texts[x.net]]
 	}
 	switch s {
 	case isUnknown:
@@ -138,10 +137,10 @@ func (f *found) count(x *file, s state, why string) bool {
 		f.status.Others++
 	case isWaiting:
 		f.status.Waiting++
-		tally(func(n *counts) { n.waiting++ })
+		n.Waiting++
 	case isStale:
 		f.status.Stale++
-		tally(func(n *counts) { n.stale++ })
+		n.Stale++
 	case isAlive:
 	}
 	return s == isStale

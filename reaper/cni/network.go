@@ -10,43 +10,40 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 )
 
-// network counts the addresses of one network of host-local: all of them, and those of each range set.
+// network is what is known of one network of host-local.
 type network struct {
-	all  counts
-	sets []counts
-}
+	reaper.CNINetwork
 
-type counts struct{ used, stale, waiting int }
+	sets []int64 // reserved addresses in each range set
+}
 
 // mostShown bounds the networks of the status: those that are full, and those with the most stale addresses.
 const mostShown = 100
 
-// tally counts an address of a network.
-func (f *found) tally(name, addr string, change func(*counts)) {
+// reserve counts a reserved address.
+func (f *found) reserve(name, addr string) {
 	n := f.networks[name]
 	if n == nil {
-		n = &network{sets: make([]counts, len(f.conf.networks[name].sets))}
+		n = &network{CNINetwork: reaper.CNINetwork{Name: bounded.Name(name)}, sets: make([]int64, len(f.conf.networks[name].sets))}
 		f.networks[name] = n
 	}
-	change(&n.all)
-	for i, set := range f.conf.networks[name].sets {
-		if set.contains(addressOf(addr)) {
-			change(&n.sets[i])
-		}
-	}
+	n.Used++
+	f.inSets(n, name, addr, 1)
 }
 
-// status returns the counts of the range set that runs out first: a pod gets one address of each.
-func (n *network) status(name string, sets []rangeSet) reaper.CNINetwork {
-	shown, size := n.all, int64(0)
-	for i, set := range sets {
-		if i == 0 || set.size-int64(n.sets[i].used) < size-int64(shown.used) {
-			shown, size = n.sets[i], set.size
+// release uncounts an address that was stale.
+func (f *found) release(name, addr string) {
+	n := f.networks[name]
+	n.Used--
+	n.Stale--
+	f.inSets(n, name, addr, -1)
+}
+
+func (f *found) inSets(n *network, name, addr string, by int64) {
+	for i, set := range f.conf.networks[name].sets {
+		if set.contains(addressOf(addr)) {
+			n.sets[i] += by
 		}
-	}
-	return reaper.CNINetwork{
-		Name: bounded.Name(name), Used: shown.used, Stale: shown.stale, Waiting: shown.waiting, Size: size,
-		Full: len(sets) > 0 && int64(shown.used) >= size,
 	}
 }
 
@@ -57,11 +54,17 @@ func (f *found) networkStatus() []reaper.CNINetwork {
 		if conf.keeper != "" {
 			all = append(all, reaper.CNINetwork{Name: bounded.Name(name), Keeper: bounded.Name(conf.keeper)})
 		} else if f.networks[name] == nil {
-			f.networks[name] = &network{sets: make([]counts, len(conf.sets))}
+			f.networks[name] = &network{CNINetwork: reaper.CNINetwork{Name: bounded.Name(name)}, sets: make([]int64, len(conf.sets))}
 		}
 	}
 	for name, n := range maps.All(f.networks) {
-		all = append(all, n.status(name, f.conf.networks[name].sets))
+		for i, set := range f.conf.networks[name].sets {
+			if n.Size == 0 || set.size < n.Size {
+				n.Size = set.size
+			}
+			n.Full = n.Full || n.sets[i] >= set.size
+		}
+		all = append(all, n.CNINetwork)
 	}
 	worst := func(a, b reaper.CNINetwork) int {
 		if a.Full != b.Full {

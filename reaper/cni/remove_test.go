@@ -169,7 +169,7 @@ func (f failing) sync(*os.File) error { return unix.ENOSPC }
 // TestRetention: an archive is kept for the retention, and no other file is removed.
 func TestRetention(t *testing.T) {
 	n := newNode(t)
-	n.retention = 24 * time.Hour
+	n.cfg.Retention = 24 * time.Hour
 	keep := []string{n.write("state/cni-new.tar.gz", ""), n.write("state/ledger.jsonl", ""), n.write("state/cni-x.tar.gz/y", "")}
 	n.age(keep[0], 23*time.Hour)
 	gone := n.write("state/cni-old.tar.gz", "")
