@@ -158,3 +158,18 @@ func TestHidden(t *testing.T) {
 		t.Error("a pod is hidden that is reported")
 	}
 }
+
+// TestBehind has what a kubelet reports after the pod that it reports, which can go.
+func TestBehind(t *testing.T) {
+	w := newWorld(one, two)
+	d := w.daemon()
+	for i, report := range []parsers.PodUID{"", one, two} {
+		if report != "" {
+			w.report(d, report)
+		}
+		s, err := d.Pass(t.Context(), Options{DryRun: true})
+		if want := i % 2; err != nil || s.Behind != want || s.Hidden != 0 { // two that are reported are all that there are
+			t.Errorf("%d reported: %d behind, want %d; %d hidden, %v", i, s.Behind, want, s.Hidden, err)
+		}
+	}
+}

@@ -24,7 +24,10 @@ type Status struct {
 	// Stopped is why nothing may be moved or removed now, nil if something may. A dry run has what would stop the same run.
 	Stopped *judge.Reason `json:"stopped,omitempty"`
 	// Hidden counts the pods of which every fact but Reported is good, while the kubelet reports a pod that is kept.
-	Hidden   int        `json:"hidden"`
+	Hidden int `json:"hidden"`
+	// Behind counts the pods of which every fact but Reported and the hold is good, while the kubelet reports one that can go: it
+	// may report these next.
+	Behind   int        `json:"behind,omitempty"`
 	CNI      *CNIStatus `json:"cni,omitempty"`
 	Problems []string   `json:"problems,omitempty"` // what could not be read or written
 	Daemon   int        `json:"daemon,omitempty"`   // the PID of the daemon that runs, for a command beside it
@@ -114,15 +117,6 @@ func (p *PodStatus) good() bool {
 // hides reports whether the kubelet reports something that is kept: a pod, or a name that is no UID, of which no report is
 // read.
 func (s *Status) hides() bool {
-	reported := 0
-	for i := range s.Pods {
-		if s.Pods[i].Facts[judge.Reported].Truth == judge.Yes {
-			reported++
-		}
-	}
-	if reported > 1 { // a kubelet that reports more than one reports all
-		return false
-	}
 	return s.reportedAndKept() || s.Node.KubeletKnown.Truth == judge.Yes && slices.ContainsFunc(s.Pods, func(p PodStatus) bool {
 		return p.UID == "" && p.Facts[judge.Directory].Truth == judge.Yes
 	})
@@ -130,12 +124,21 @@ func (s *Status) hides() bool {
 
 // fill computes what follows from the parts.
 func (s *Status) fill() {
-	if s.hides() {
-		for i := range s.Pods {
-			if p := &s.Pods[i]; p.good() && p.Decision != judge.Remove && p.Facts[judge.Reported].Truth != judge.Yes && !p.volumes {
-				s.Hidden++
-			}
+	reported, silent := 0, 0
+	for i := range s.Pods {
+		switch p := &s.Pods[i]; {
+		case p.Facts[judge.Reported].Truth == judge.Yes:
+			reported++
+		case p.good() && p.Decision != judge.Remove && !p.volumes:
+			silent++
 		}
+	}
+	switch {
+	case reported > 1: // a kubelet that reports more than one reports all
+	case s.hides():
+		s.Hidden = silent
+	case reported == 1:
+		s.Behind = silent
 	}
 	s.Operator = s.Operator || s.Breaker != nil || s.Stopped != nil && s.Stopped.Operator || s.CNI != nil && s.CNI.Operator ||
 		slices.ContainsFunc(s.Pods, func(p PodStatus) bool { return p.Operator }) ||

@@ -49,7 +49,7 @@ func TestAdvice(t *testing.T) {
 			c.Pod.Facts[Cgroup], c.Log.First = yes, now.Wall.Add(-time.Minute)
 		}, "cgroup", []string{"-path '*pod0badf00d[-_]0001[-_]"}},
 		{"a cgroup since a second", func(c *Case) { c.Pod.Facts[Cgroup], c.Log.First = yes, now.Wall.Add(-time.Second) }, "", nil},
-		{"hidden", func(c *Case) { c.Log = Log{} }, "one orphan at a time", []string{verbose, "sleep 10", "printf 2 | "}},
+		{"hidden", func(c *Case) { c.Log = Log{} }, "report all orphans", []string{verbose, "sleep 10", "printf 2 | "}},
 		{"no UID", func(c *Case) { c.Pod.UID, c.Pod.Name = "", "lost+found" }, "move it out", nil},
 	} {
 		c := dead()

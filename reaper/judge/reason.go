@@ -54,8 +54,8 @@ const (
 // ReasonTexts is the table of reasons for screens and docs, in the order in which they are shown.
 var ReasonTexts = [...]ReasonText{
 	{
-		NotReported, "The kubelet that runs now has not reported this pod as an orphan in the last 30 seconds.",
-		"A kubelet reports one orphan at a time. Have it report all of them for ten seconds:",
+		NotReported, "The kubelet that runs now has not reported this pod as an orphan in the last 30 seconds. It reports one orphan at a time.",
+		"Have the kubelet report all orphans for ten seconds:",
 		[]string{verbose, "sleep 10", usual},
 	},
 	{IsListed, "The kubelet lists the pod among its own.", "", nil},

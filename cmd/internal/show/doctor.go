@@ -235,6 +235,9 @@ func (p *page) automatic(s *reaper.Status) {
 		}
 		return e.Decision, e.Next
 	}
+	if s.Behind > 0 && len(does) > 0 {
+		does[0] += fmt.Sprintf(" (the kubelet reports one orphan at a time: up to %d more may follow)", s.Behind)
+	}
 	if n, first := due(s.Quarantine, confirmed); n > 0 {
 		does = append(does, "confirms and cleans "+count(n, "pod", "pods")+" in quarantine"+p.first(first))
 	}

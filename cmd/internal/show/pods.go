@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
@@ -27,11 +28,7 @@ func (p *page) podTable(s *reaper.Status) {
 	rows := [][]string{{"VERDICT", "UID", "POD", "WHY"}}
 	seen := map[judge.ReasonName]bool{}
 	for _, pod := range pods[:min(len(pods), mostRows)] {
-		verdict := pod.Decision.String()
-		if pod.Operator {
-			verdict += " *"
-		}
-		rows = append(rows, []string{verdict, uids.of(pod.Pod), short(name(pod.Namespace, pod.PodName), 32), p.why(&pod)})
+		rows = append(rows, []string{verdict(&pod), uids.of(pod.Pod), short(name(pod.Namespace, pod.PodName), 32), p.why(&pod)})
 		for _, r := range pod.Reasons {
 			seen[r.Reason] = true
 		}
@@ -39,6 +36,7 @@ func (p *page) podTable(s *reaper.Status) {
 	if len(pods) == 0 {
 		return
 	}
+	p.podSums(pods)
 	p.WriteString("\n")
 	p.table(rows)
 	if more := len(pods) - mostRows; more > 0 {
@@ -52,20 +50,56 @@ func (p *page) podTable(s *reaper.Status) {
 	}
 }
 
-// why returns the names of a pod's reasons, and when its hold ends: a command that runs once has no hold of its own.
-func (p *page) why(pod *reaper.PodStatus) string {
-	words := make([]string, 0, len(pod.Reasons))
-	for _, r := range pod.Reasons {
+// podSums writes how many pods have the same verdict for the same reasons, if there are more pods than a screen shows.
+func (p *page) podSums(pods []reaper.PodStatus) {
+	if len(pods) <= mostRows {
+		return
+	}
+	type sum struct{ verdict, why string }
+	n := map[sum]int{}
+	var sums []sum // as the pods are sorted
+	for _, pod := range pods {
+		of := sum{verdict(&pod), reasonNames(pod.Reasons)}
+		if n[of]++; n[of] == 1 {
+			sums = append(sums, of)
+		}
+	}
+	rows := [][]string{{"VERDICT", "PODS", "WHY"}}
+	for _, of := range sums[:min(len(sums), mostRows)] {
+		rows = append(rows, []string{of.verdict, strconv.Itoa(n[of]), of.why})
+	}
+	p.WriteString("\n")
+	p.table(rows)
+}
+
+// verdict returns the verdict on a pod, with a mark if it needs an operator.
+func verdict(pod *reaper.PodStatus) string {
+	if pod.Operator {
+		return pod.Decision.String() + " *"
+	}
+	return pod.Decision.String()
+}
+
+// reasonNames returns the names of reasons.
+func reasonNames(reasons []judge.Reason) string {
+	words := make([]string, 0, len(reasons))
+	for _, r := range reasons {
 		word := string(r.Reason)
-		switch {
-		case r.Unknown:
+		if r.Unknown {
 			word += " unknown"
-		case r.Reason == judge.OnHold && !p.dry && !pod.Next.IsZero():
-			word += " ends " + p.in(pod.Next)
 		}
 		words = append(words, word)
 	}
 	return strings.Join(words, ", ")
+}
+
+// why returns the names of a pod's reasons, and when its hold ends: a command that runs once has no hold of its own.
+func (p *page) why(pod *reaper.PodStatus) string {
+	text := reasonNames(pod.Reasons)
+	if last := len(pod.Reasons) - 1; last >= 0 && pod.Reasons[last].Reason == judge.OnHold && !p.dry && !pod.Next.IsZero() {
+		text += " ends " + p.in(pod.Next)
+	}
+	return text
 }
 
 // shortest are the shortest prefixes of UIDs, of at least 8 digits, that name one pod.

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"io"
 	"slices"
-	"strings"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper"
 	"github.com/orphan-reaper/orphan-reaper/reaper/audit"
@@ -51,15 +50,7 @@ func QuarantineList(w io.Writer, s reaper.Status) error {
 
 // whyEntry returns the reasons of an entry, and when its time ends.
 func (p *page) whyEntry(e *judge.JudgedEntry) string {
-	var reasons []string
-	for _, r := range e.Reasons {
-		name := string(r.Reason)
-		if r.Unknown {
-			name += " unknown"
-		}
-		reasons = append(reasons, name)
-	}
-	text := strings.Join(reasons, ", ")
+	text := reasonNames(e.Reasons)
 	if !e.Next.IsZero() {
 		text += ", " + span(e.Next.Sub(p.now)) + " left"
 	}

@@ -146,6 +146,7 @@ func TestNothingIsClaimed(t *testing.T) {
 		{"a runtime has not answered", func(s *reaper.Status) { s.CNI = &reaper.CNIStatus{Files: 7} }, []string{"Nothing can be judged now", "7 files"}, "stale"},
 		{"CNI was not read", func(*reaper.Status) {}, []string{"CNI's files were not read"}, "0 files"},
 		{"no daemon", func(s *reaper.Status) { s.Daemon, s.Unit = 0, "orphan-reaper" }, []string{"no daemon runs", "systemctl enable --now orphan-reaper", "orphan-reaper sweep"}, "The daemon"},
+		{"more pods follow", func(s *reaper.Status) { *s = status(900, 1); s.Behind = 7 }, []string{"moves 1 pod to quarantine, 60 s after the first good scan (the kubelet", "up to 7 more"}, "need"},
 		{"no unit", func(s *reaper.Status) { s.Daemon = 0 }, []string{"no daemon runs", "orphan-reaper sweep"}, "systemctl"},
 		{"a sweep runs", func(s *reaper.Status) { s.Daemon, s.Sweep = 0, 77 }, []string{"A sweep (PID 77) runs now", "No daemon runs"}, "The daemon"},
 		{"mode observe", func(s *reaper.Status) {
@@ -207,7 +208,7 @@ func TestScan(t *testing.T) {
 		s.Pods = append(s.Pods, p)
 	}
 	text := screens(t, s)["scan"]
-	want(t, "a hundred more", text, "… and 69 more", "101 pods. The pod seems dead", "printf 5", "unmount "+string(uid(3)), "unmount "+string(uid(100)), "printf 2", "… and 98 more")
+	want(t, "a hundred more", text, "VERDICT PODS WHY", "keep * 101 not-reported, mounted", "alive 1 running", "VERDICT UID", "… and 69 more", "101 pods. The pod seems dead", "printf 5", "unmount "+string(uid(3)), "unmount "+string(uid(100)), "printf 2", "… and 98 more")
 	if n := strings.Count(text, "printf 5"); n != 2 { // and once for what is hidden
 		t.Errorf("the kubelet's verbosity is switched %d times", n)
 	}
