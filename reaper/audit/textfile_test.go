@@ -110,6 +110,7 @@ func TestTextfileStopsDuringAWrite(t *testing.T) {
 		synctest.Wait()
 		close(release)
 		wg.Wait()
+		synctest.Wait() // also for a write that was abandoned
 		if entries, _ := os.ReadDir(dir); len(entries) != 0 {
 			t.Errorf("after the stop: %v", entries)
 		}

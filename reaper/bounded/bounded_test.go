@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -18,7 +19,7 @@ func TestGuard(t *testing.T) {
 		t.Fatalf("a hung part gives %v", err)
 	}
 	for range 5 {
-		if _, err := Within(t.Context(), &g, "a", time.Hour, hang); !errors.Is(err, ErrStuck) {
+		if _, err := Within(t.Context(), &g, "a", time.Second, hang); !errors.Is(err, ErrStuck) {
 			t.Fatalf("a part that is stuck gives %v", err)
 		}
 	}
@@ -39,6 +40,18 @@ func TestGuard(t *testing.T) {
 	if len(running) != 0 {
 		t.Errorf("%d more goroutines were begun", len(running))
 	}
+}
+
+// TestAbandoned: the goroutine of work that was abandoned ends with the work. A bubble fails if one is left.
+func TestAbandoned(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var g Guard
+		release := make(chan struct{})
+		if _, err := Within(t.Context(), &g, "a", time.Minute, func() int { <-release; return 1 }); !errors.Is(err, ErrHangs) {
+			t.Error(err)
+		}
+		close(release)
+	})
 }
 
 // TestTry: the error of the work, or why it was abandoned.

@@ -2,7 +2,9 @@ package bounded
 
 import (
 	"os/exec"
+	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 // TestText: no text from the node moves the cursor, ends the line or changes the direction of writing.
@@ -25,6 +27,18 @@ func TestText(t *testing.T) {
 		if got := Text(in); got != want[1] {
 			t.Errorf("Text(%q) is %s, not %s", in, got, want[1])
 		}
+	}
+}
+
+// TestCut: what is cut is whole runes, and not longer than asked.
+func TestCut(t *testing.T) {
+	for most := 3; most < 12; most++ {
+		if got := Cut("äöüä€öü", most); len(got) > most || !utf8.ValidString(got) || !strings.HasSuffix(got, "…") {
+			t.Errorf("%d: %q", most, got)
+		}
+	}
+	if got := Cut("äöü", 6); got != "äöü" {
+		t.Errorf("%q", got)
 	}
 }
 

@@ -316,6 +316,23 @@ func TestReport(t *testing.T) {
 	}
 }
 
+// TestStoppedEnds: what has stopped an earlier pass is not in the report of the next one.
+func TestStoppedEnds(t *testing.T) {
+	s := newServer()
+	for _, want := range []judge.ReasonName{judge.NoKubelet, ""} {
+		var st reaper.Status
+		if want != "" {
+			st.Stopped = &judge.Reason{Reason: want}
+		}
+		s.Ended(1, st, nil)
+		answer := httptest.NewRecorder()
+		s.getReport(answer, nil)
+		if h, err := parseHead(answer.Body.Bytes()); err != nil || h.Stopped != want {
+			t.Errorf("stopped by %q, want %q, %v", h.Stopped, want, err)
+		}
+	}
+}
+
 // pipes is a listener without a network, so that the test controls the time.
 type pipes chan net.Conn
 

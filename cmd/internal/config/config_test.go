@@ -30,6 +30,13 @@ func load(t *testing.T, text string, flags ...string) (*Config, string, error) {
 	return c, file, err
 }
 
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestWrongFile: each error has the file, the line and the key. A misspelt limit must not remove the limit.
 func TestWrongFile(t *testing.T) {
 	for text, want := range map[string]string{
@@ -171,6 +178,9 @@ func TestSettle(t *testing.T) {
 	if err != nil || c.Settle("/data/kubelet") != nil || c.QuarantineDir != "/data/kubelet/orphan-reaper" || c.Origin("root_dir") != Auto {
 		t.Errorf("%+v, %v", c, err)
 	}
+	if c, _, err = load(t, "quarantine_dir: /data/kubelet/pods-quarantine\nstate_dir: /data/kubelet/pods.state\n"); err != nil || c.Settle("/data/kubelet") != nil {
+		t.Errorf("%+v, %v: directories beside the pods directory", c, err)
+	}
 	if c, _, err = load(t, "quarantine_dir: /data/kubelet/pods/q\n"); err != nil || c.Settle("/data/kubelet") == nil {
 		t.Errorf("%+v, %v: the quarantine is in the pods directory", c, err)
 	}
@@ -221,6 +231,17 @@ func TestOwner(t *testing.T) {
 		if _, _, err := load(t, "", "--config", file); (err != nil) != c.refused {
 			t.Errorf("mode %o, owner %d: %v", c.mode, c.owner, err)
 		}
+	}
+	usual := filepath.Join(t.TempDir(), "config.yaml")
+	must(t, os.WriteFile(usual, []byte("mode: enforce\n"), 0o600))
+	must(t, os.Chmod(usual, 0o666))
+	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+	AddFlags(flags)
+	if _, err := Load(flags, usual); err == nil {
+		t.Error("the usual file is passed over, since others can change it")
+	}
+	if c, err := Load(flags, usual+".none"); err != nil || c.File != "" {
+		t.Errorf("without the usual file: %v", err)
 	}
 	fifo := filepath.Join(t.TempDir(), "fifo")
 	if err := unix.Mkfifo(fifo, 0o600); err != nil {

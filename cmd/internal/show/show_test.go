@@ -118,7 +118,11 @@ func TestDoctor(t *testing.T) {
 	s := badNight()
 	s.Pods[0].Words = stillPresent
 	v := "| kubectl replace --raw /api/v1/nodes/node-1/proxy/debug/flags/v -f -"
-	want(t, "doctor", screens(t, s)["doctor"],
+	text := screens(t, s)["doctor"]
+	if !strings.HasPrefix(text, "The kubelet (PID 812) reports this pod, first 4 min ago") { // and not of the pod that only waits
+		t.Errorf("doctor begins with %.80q", text)
+	}
+	want(t, "doctor", text,
 		"The kubelet (PID 812) reports this pod, first 4 min ago, last 1 s ago", "5 errors", string(uid(0)), stillPresent, "tmpfs at",
 		"It reports 2 more pods", "it hides 1 other pod", "printf 5 "+v, "sleep 10", "printf 2 "+v,
 		"In quarantine", "2 need you", "in 23 h", "restore "+string(uid(21)), "3.0 GiB of 1 pod",
@@ -223,6 +227,20 @@ func TestSweep(t *testing.T) {
 	all := screens(t, s)
 	want(t, "progress", all["progress"], "03:00:00 1 moved, 1 CNI sweep; 1 waits, 1 in confirm; next scan in 30 s")
 	want(t, "sweep", all["sweep"], "Done: 1 moved, 1 CNI sweep.", "Moved pod "+string(uid(22)), "quarantine restore "+string(uid(22)), "tar -C / -xkf", "hold ends in 60 s")
+}
+
+// TestUnmount: before an operator agrees, the screen shows what is lost.
+func TestUnmount(t *testing.T) {
+	for result, lost := range map[judge.Result]int{"": 1, judge.Done: 0} {
+		var b bytes.Buffer
+		u := reaper.Unmounting{Mounts: []reaper.Mount{{Path: "/a", Type: "nfs4"}, {Path: "/b", Type: "tmpfs", Result: result}}}
+		if err := Unmount(&b, u); err != nil {
+			t.Fatal(err)
+		}
+		if text := b.String(); strings.Count(text, "its files are lost") != lost {
+			t.Errorf("%q:\n%s", result, text)
+		}
+	}
 }
 
 // TestUnits: sizes and times as an operator reads them.
