@@ -44,7 +44,7 @@ type fault struct {
 }
 
 // lists has the faults of all rooms.
-var lists = [][]fault{judgeFaults}
+var lists = [][]fault{judgeFaults, boundedFaults, auditFaults, fleetFaults, configFaults, showFaults}
 
 func (f *fault) room() string { return path.Dir(f.file) }
 
