@@ -3,6 +3,7 @@ package cni
 import (
 	"errors"
 	"os"
+	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/fdpath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/judge"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 // hooked calls before each change, which may panic or change something itself.
@@ -169,13 +171,36 @@ func (f failing) sync(*os.File) error { return unix.ENOSPC }
 // TestRetention: an archive is kept for the retention, and no other file is removed.
 func TestRetention(t *testing.T) {
 	n := newNode(t)
-	n.cfg.Retention = 24 * time.Hour
+	n.cfg.Retention = 12 * time.Hour
 	keep := []string{n.write("state/cni-new.tar.gz", ""), n.write("state/ledger.jsonl", ""), n.write("state/cni-x.tar.gz/y", "")}
-	n.age(keep[0], 23*time.Hour)
+	n.age(keep[0], 11*time.Hour)
 	gone := n.write("state/cni-old.tar.gz", "")
-	n.age(gone, 25*time.Hour)
+	n.age(gone, 13*time.Hour)
 	n.sweep()
 	n.wantGone(append(keep, gone), []string{gone})
+}
+
+// TestUndo runs the command that restores what a sweep has removed. An address that has a new owner is not replaced.
+func TestUndo(t *testing.T) {
+	testkit.NeedCommand(t, "tar")
+	n := newNode(t)
+	files := n.leak("gone", "10.244.0.7")
+	want := map[string]string{}
+	for _, path := range files {
+		text, err := os.ReadFile(path)
+		must(t, err)
+		want[path] = string(text)
+	}
+	s := n.sweep()
+	n.wantGone(files, files)
+	want[files[4]] = idOf("new") + "\r\neth0"
+	n.address("cbr0", "10.244.0.7", idOf("new"))
+	_ = exec.CommandContext(t.Context(), "/bin/sh", "-c", s.Undo).Run() // tar fails, since it has left out a file
+	for path, text := range want {
+		if got, err := os.ReadFile(path); err != nil || string(got) != text {
+			t.Errorf("%s: %q, %v", path, got, err)
+		}
+	}
 }
 
 // TestLock: an address is removed under host-local's own lock only.

@@ -188,6 +188,22 @@ func (n *testNode) withoutArguments(files []string) {
 // netns gives the files another network namespace.
 func (n *testNode) netns(files []string, path string) { n.change(files, "/var-run/netns/gone", path) }
 
+// TestCleanedAgain: the files of a pod that was cleaned go at once, also if the sweep after it has failed.
+func TestCleanedAgain(t *testing.T) {
+	n := newNode(t)
+	files := n.leak("gone", "10.244.0.7")
+	n.netns(files, "")
+	n.young(time.Hour, files...)
+	s, err := New(n.cfg)
+	must(t, err)
+	n.fault(fakecri.ListPodSandbox)
+	n.sweepBy(s, standingOf(n), deadUID)
+	n.wantGone(files, nil)
+	n.cri.SetFault(fakecri.ListPodSandbox, fakecri.Fault{})
+	n.sweepBy(s, standingOf(n))
+	n.wantGone(files, files)
+}
+
 // TestRootOf: the network namespaces are looked up where the kubelet runs: in its container, or where PID 1 is closed to root.
 func TestRootOf(t *testing.T) {
 	n := newNode(t)

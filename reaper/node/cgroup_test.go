@@ -27,6 +27,7 @@ func TestCgroup(t *testing.T) {
 		{"kubepods/pod" + string(other) + "/kubepods/pod" + dashed, judge.No, ""}, // of a kubelet in a pod
 		{"kubepods/pod" + string(other), judge.No, ""},
 		{"system.slice/kubelet.service", judge.Unknown, "no kubepods hierarchy"},
+		{"kubepods.slice" + strings.Repeat("/x", deepestCgroup+1), judge.Unknown, "too deep"},
 	} {
 		n := newNode(t)
 		must(t, os.RemoveAll(n.cfg.Cgroups))

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/fdpath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/judge"
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
@@ -111,6 +112,42 @@ func TestSkeleton(t *testing.T) {
 	}
 }
 
+// TestSkeletonTimes: a change whose mtime was set back, as by tar or rsync, shows in the ctime.
+func TestSkeletonTimes(t *testing.T) {
+	n := newNode(t)
+	uid := n.pod()
+	volumes := n.cfg.RootDir + "/pods/" + string(uid) + "/volumes"
+	old := time.Unix(1_000_000, 0)
+	must(t, os.Chtimes(volumes, old, old))
+	sum := func() uint64 {
+		s := n.scan()
+		p, _ := s.Pod(uid)
+		return p.Skeleton.Sum
+	}
+	before := sum()
+	must(t, os.Chmod(volumes, 0o700))
+	must(t, os.Chtimes(volumes, old, old))
+	if sum() == before {
+		t.Error("the sum is the same")
+	}
+}
+
+// TestSubvolume: a btrfs subvolume is no mount point, and has another device than the pods directory.
+func TestSubvolume(t *testing.T) {
+	n := newNode(t)
+	uid, s := n.pod(), n.scanner()
+	pods, err := s.podsDir()
+	must(t, err)
+	defer pods.Close()
+	st, err := pods.Stat()
+	must(t, err)
+	for dev, want := range map[uint64]judge.Truth{fdpath.DevOf(&st): judge.Yes, fdpath.DevOf(&st) + 1: judge.No} {
+		if f := s.readDirectory(pods, dev, string(uid), &scan{Scanner: s}).fact; f.Truth != want {
+			t.Errorf("%+v, want %v", f, want)
+		}
+	}
+}
+
 // TestYoungest: the kubelet writes vol_data.json before NodePublish, which may run for two minutes. A kubelet that tries to
 // clean an orphan removes the empty mount directory beside it, which is no sign of work.
 func TestYoungest(t *testing.T) {
@@ -165,6 +202,18 @@ func TestSkeletonOnly(t *testing.T) {
 		if p, _ := s.Pod(uid); p.SkeletonOnly != c.want {
 			t.Errorf("with %q it is %v, want %v", c.file, p.SkeletonOnly, c.want)
 		}
+	}
+}
+
+// TestSkeletonOnlyMounted: a directory with a mount may not be exchanged, also if it has nothing else.
+func TestSkeletonOnlyMounted(t *testing.T) {
+	testkit.NeedRoot(t)
+	n := newNode(t)
+	uid := n.pod()
+	testkit.Mount(t, "t", n.cfg.RootDir+"/pods/"+string(uid)+"/volumes/kubernetes.io~empty-dir/tmp", "tmpfs", 0, "")
+	s := n.scan(uid)
+	if p, _ := s.Pod(uid); p.SkeletonOnly != judge.No {
+		t.Errorf("it is %v", p.SkeletonOnly)
 	}
 }
 

@@ -1,10 +1,13 @@
 package node
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/judge"
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
@@ -54,17 +57,18 @@ func TestKubeletIsOurs(t *testing.T) {
 		truth  judge.Truth
 		detail string
 	}{
-		"alone":              {testkit.FakeProc{PID: 300, Comm: "kube-proxy", Args: []string{"kube-proxy"}}, judge.Yes, "PID 10"},
-		"a second":           {testkit.FakeProc{Comm: "kubelet", Args: []string{"kubelet"}}, judge.No, "PIDs 10, 20"},
-		"in a pod's cgroup":  {testkit.FakeProc{Comm: "kubelet", Args: []string{"kubelet"}, Cgroup: pod}, judge.Yes, "PID 10"},
-		"of another user":    {testkit.FakeProc{Comm: "kubelet", Args: []string{"kubelet"}, UID: "1000"}, judge.Yes, "PID 10"},
-		"of another root":    {testkit.FakeProc{Comm: "kubelet", Args: []string{"kubelet", "--root-dir=/other"}}, judge.Yes, "PID 10"},
-		"without a root":     {testkit.FakeProc{Comm: "kubelet", Args: []string{"kubelet", "--root-dir=/gone"}}, judge.Yes, "PID 10"},
-		"a fork":             {testkit.FakeProc{Comm: "kubelet", Parent: 10, Args: []string{"kubelet", "--v=2"}}, judge.Yes, "PID 10"},
-		"a child":            {testkit.FakeProc{Comm: "kubelet", Parent: 10, Args: []string{"kubelet", "--v=3"}}, judge.No, "PIDs 10, 20"},
-		"a zombie":           {testkit.FakeProc{Comm: "kubelet", State: "Z"}, judge.Yes, "PID 10"},
-		"a script":           {testkit.FakeProc{Comm: "kubelet", Args: []string{"sh", "/bin/kubelet"}}, judge.Yes, "PID 10"},
-		"with our path only": {testkit.FakeProc{Comm: "kubelet", Args: []string{"kubelet"}, Root: "elsewhere"}, judge.Yes, "PID 10"},
+		"alone":               {testkit.FakeProc{PID: 300, Comm: "kube-proxy", Args: []string{"kube-proxy"}}, judge.Yes, "PID 10"},
+		"a second":            {testkit.FakeProc{Comm: "kubelet", Args: []string{"kubelet"}}, judge.No, "PIDs 10, 20"},
+		"in a pod's cgroup":   {testkit.FakeProc{Comm: "kubelet", Args: []string{"kubelet"}, Cgroup: pod}, judge.Yes, "PID 10"},
+		"of another user":     {testkit.FakeProc{Comm: "kubelet", Args: []string{"kubelet"}, UID: "1000"}, judge.Yes, "PID 10"},
+		"of another root":     {testkit.FakeProc{Comm: "kubelet", Args: []string{"kubelet", "--root-dir=/other"}}, judge.Yes, "PID 10"},
+		"without a root":      {testkit.FakeProc{Comm: "kubelet", Args: []string{"kubelet", "--root-dir=/gone"}}, judge.Yes, "PID 10"},
+		"a fork":              {testkit.FakeProc{Comm: "kubelet", Parent: 10, Args: []string{"kubelet", "--v=2"}}, judge.Yes, "PID 10"},
+		"a child":             {testkit.FakeProc{Comm: "kubelet", Parent: 10, Args: []string{"kubelet", "--v=3"}}, judge.No, "PIDs 10, 20"},
+		"a zombie":            {testkit.FakeProc{Comm: "kubelet", State: "Z"}, judge.Yes, "PID 10"},
+		"a script":            {testkit.FakeProc{Comm: "kubelet", Args: []string{"sh", "/bin/kubelet"}}, judge.Yes, "PID 10"},
+		"with a loop as root": {testkit.FakeProc{Comm: "kubelet", Args: []string{"kubelet", "--root-dir=/loop"}}, judge.Unknown, "cannot open the root directory of PID 20"},
+		"with our path only":  {testkit.FakeProc{Comm: "kubelet", Args: []string{"kubelet"}, Root: "elsewhere"}, judge.Yes, "PID 10"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := newNode(t)
@@ -78,8 +82,12 @@ func TestKubeletIsOurs(t *testing.T) {
 			c.other.Root += "/" + map[bool]string{true: "elsewhere"}[c.other.Root != ""]
 			own := testkit.FakeProc{PID: 10, Comm: "kubelet", Args: []string{"kubelet", "--v=2"}, Root: "/", Cgroup: "/system.slice/kubelet.service", NSpid: "10 7", Start: 500}
 			for i, arg := range c.other.Args {
-				if arg == "--root-dir=/other" {
+				switch arg {
+				case "--root-dir=/other":
 					c.other.Args[i] = "--root-dir=" + n.dir
+				case "--root-dir=/loop":
+					must(t, os.Symlink("loop", n.dir+"/loop"))
+					c.other.Args[i] = "--root-dir=" + n.dir + "/loop"
 				}
 			}
 			n.cfg.Proc = testkit.ProcTree(t, own, c.other)
@@ -126,6 +134,95 @@ func TestVerbosity(t *testing.T) {
 		cmd, ok := parseCommand(args[0], args)
 		if got := cmd.verbosity(); got != want || !ok {
 			t.Errorf("%s: %d, %t", cmdline, got, ok)
+		}
+	}
+}
+
+// TestSameInode: two file systems may give their root directories the same inode, as tmpfs does.
+func TestSameInode(t *testing.T) {
+	testkit.NeedRoot(t)
+	n := newNode(t)
+	n.mkdir("other")
+	var ids [2]judge.FileID
+	for i, dir := range []string{n.cfg.RootDir, n.dir + "/other"} {
+		testkit.Mount(t, "t", dir, "tmpfs", 0, "")
+		var st unix.Stat_t
+		must(t, unix.Stat(dir, &st))
+		ids[i] = judge.FileID{Dev: st.Dev, Ino: st.Ino}
+	}
+	if ids[0].Ino != ids[1].Ino {
+		testkit.Skip(t, "two tmpfs have different inodes here: ", ids)
+	}
+	n.cfg.Proc = testkit.ProcTree(t, testkit.FakeProc{PID: 10, Comm: "kubelet", Args: []string{"kubelet", "--root-dir=" + n.dir + "/other"}, Root: "/"})
+	addCgroups(t, n.cfg.Proc)
+	s := n.scanner()
+	found, err := s.findKubelets(sensed[*processes]{found: mustRead(t, s)})
+	must(t, err)
+	if len(found.own) != 0 {
+		t.Errorf("a kubelet with another root directory is ours: %+v", found.own)
+	}
+}
+
+// TestReturnedPID: while a kubelet's command line is read, the kubelet ends and another process gets its PID.
+func TestReturnedPID(t *testing.T) {
+	n := newNode(t)
+	n.cfg.Proc = testkit.ProcTree(t, testkit.FakeProc{PID: 10, Comm: "kubelet", Args: []string{"kubelet"}, Root: "/", Start: 500})
+	addCgroups(t, n.cfg.Proc)
+	s, dir := n.scanner(), n.cfg.Proc+"/10/"
+	procs := mustRead(t, s)
+	must(t, os.Remove(dir+"cmdline"))
+	must(t, unix.Mkfifo(dir+"cmdline", 0o600))
+	stat, err := os.ReadFile(dir + "stat")
+	must(t, err)
+	go func() {
+		f, err := os.OpenFile(dir+"cmdline", os.O_WRONLY, 0) // it waits for the reader
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer f.Close()
+		if err := os.WriteFile(dir+"stat", bytes.Replace(stat, []byte(" 500 "), []byte(" 501 "), 1), 0o600); err != nil {
+			t.Error(err)
+		}
+		_, _ = f.WriteString("kubelet\x00")
+	}()
+	found, err := s.findKubelets(sensed[*processes]{found: procs})
+	must(t, err)
+	if len(found.own) != 0 {
+		t.Errorf("%+v", found.own)
+	}
+}
+
+// TestRefusedProcess: a process that may not be read may be a kubelet.
+func TestRefusedProcess(t *testing.T) {
+	testkit.NeedRoot(t)
+	n := newNode(t)
+	n.mkdir("devices")
+	testkit.Mount(t, "t", n.dir+"/devices", "tmpfs", unix.MS_NODEV, "") // not even root opens a device there: mount(2), EACCES
+	if err := unix.Mknod(n.dir+"/devices/null", unix.S_IFCHR|0o666, int(unix.Mkdev(1, 3))); err != nil {
+		testkit.Skip(t, "cannot make a device: ", err)
+	}
+	n.cfg.Proc = testkit.ProcTree(t)
+	must(t, os.Remove(n.cfg.Proc+"/300/status"))
+	must(t, os.Symlink(n.dir+"/devices/null", n.cfg.Proc+"/300/status"))
+	s := n.scan()
+	wantFact(t, s.Node.KubeletKnown, judge.Unknown, false, "permission denied")
+}
+
+// TestOwner: whose process it is. A user gives the cgroups below their slice any name.
+func TestOwner(t *testing.T) {
+	const uid, other = "11111111-1111-1111-1111-111111111111", "22222222-2222-2222-2222-222222222222"
+	for text, want := range map[string]owner{
+		"0::/kubepods/burstable/pod" + uid + "/c\n":                                                               {pod: uid},
+		"0::/kubepods.slice/kubepods-pod" + strings.ReplaceAll(uid, "-", "_") + ".slice/cri-containerd-a.scope\n": {pod: uid},
+		"3:memory:/kubepods/pod" + uid + "/c\n1:name=systemd:/system.slice/containerd.service\n":                  {pod: uid, unit: "containerd.service"},
+		"0::/kubepods/pod" + other + "/c/kubepods/pod" + uid + "\n":                                               {pod: uid}, // other is this whole node
+		"0::/user.slice/user-1000.slice/user@1000.service/pod" + uid + ".slice/x.service\n":                       {},
+		"0::/../../system.slice/kubelet.service\n":                                                                {unit: "kubelet.service"},
+		"0::/\n": {},
+	} {
+		if got := parseOwner(text, other); got != want {
+			t.Errorf("%q: %+v, want %+v", text, got, want)
 		}
 	}
 }

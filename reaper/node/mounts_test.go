@@ -23,7 +23,7 @@ func TestMounted(t *testing.T) {
 	const pod = "NODE/kubelet/pods/UID/"
 	for name, c := range map[string]struct {
 		flags, script string // of another process's namespaces
-		here          string // mounted in our namespace
+		here          string // mount points in our namespace
 		truth         judge.Truth
 		alive         bool
 		detail        string
@@ -31,6 +31,9 @@ func TestMounted(t *testing.T) {
 		"nothing":                 {truth: judge.No},
 		"here":                    {here: pod + "volumes", truth: judge.Yes, alive: true, detail: "/volumes (tmpfs) in the mount namespace of PID "},
 		"here, in quarantine":     {here: "NODE/kubelet/orphan-reaper/UID.17/volumes", truth: judge.Yes, alive: true},
+		"here, by name only":      {here: "NODE/tmp/UID", truth: judge.Yes},
+		"here, in another's":      {here: "NODE/kubelet/pods/x/UID", truth: judge.Yes},
+		"here, and by name":       {here: "NODE/tmp/UID " + pod + "volumes", truth: judge.Yes, alive: true},
 		"elsewhere":               {flags: "-m", script: "mount -t tmpfs t " + pod + "volumes", truth: judge.Yes},
 		"in quarantine":           {flags: "-m", script: "mkdir NODE/kubelet/orphan-reaper/UID.17; mount -t tmpfs t NODE/kubelet/orphan-reaper/UID.17", truth: judge.Yes},
 		"through another path":    {flags: "-m", script: "mkdir NODE/b; mount --bind NODE/kubelet NODE/b; umount -l NODE/b; mount --bind NODE/kubelet NODE/b; mount -t tmpfs t NODE/b/pods/UID/volumes", truth: judge.Yes},
@@ -51,9 +54,9 @@ func TestMounted(t *testing.T) {
 			fill := func(script string) string {
 				return strings.NewReplacer("NODE", n.dir, "UID", string(uid)).Replace(script)
 			}
-			if c.here != "" {
-				must(t, os.MkdirAll(fill(c.here), 0o755))
-				testkit.Mount(t, "t", fill(c.here), "tmpfs", 0, "")
+			for point := range strings.FieldsSeq(fill(c.here)) {
+				must(t, os.MkdirAll(point, 0o755))
+				testkit.Mount(t, "t", point, "tmpfs", 0, "")
 			}
 			if c.script != "" {
 				shell(t, c.flags, fill(c.script))
@@ -130,6 +133,20 @@ func TestBudget(t *testing.T) {
 	}
 }
 
+// TestBudgetOfPod: the budget is for all tables of a pod together.
+func TestBudgetOfPod(t *testing.T) {
+	testkit.NeedProcesses(t)
+	testkit.NeedRoot(t)
+	n := newNode(t)
+	uid := n.pod()
+	first := lines(1100, "/"+strings.Repeat("x", 4090))
+	second := strings.Replace(first, "900001 1 ", "900000 1 ", 1)
+	n.table(t, cgroupOf(uid), first)
+	wantFact(t, n.fact(uid, judge.Mounted), judge.No, false, "")
+	n.table(t, cgroupOf(uid), second)
+	wantFact(t, n.fact(uid, judge.Mounted), judge.Unknown, false, "too large")
+}
+
 // TestUnitUnread: a table of the node's own programs that cannot be read is a doubt about all pods.
 func TestUnitUnread(t *testing.T) {
 	testkit.NeedProcesses(t)
@@ -160,11 +177,13 @@ func TestSeesMounts(t *testing.T) {
 	wantFact(t, s.Node.SeesMounts, judge.Yes, false, "the mount namespace of the kubelet")
 	for name, c := range map[string]struct {
 		propagation string
+		then        string // a command in the namespace
 		truth       judge.Truth
 	}{
-		"private": {"private", judge.No},
-		"slave":   {"slave", judge.Yes},
-		"shared":  {"shared", judge.Yes},
+		"private":      {"private", "", judge.No},
+		"slave":        {"slave", "", judge.Yes},
+		"shared":       {"shared", "", judge.Yes},
+		"shared alone": {"private", "mount --make-rshared /;", judge.No}, // with a peer group of its own
 	} {
 		t.Run(name, func(t *testing.T) {
 			// The kubelet's own mount is shared; the test scans from another namespace.
@@ -172,7 +191,7 @@ func TestSeesMounts(t *testing.T) {
 			must(t, unix.Mount("", n.cfg.RootDir, "", unix.MS_SHARED, ""))
 			self, err := os.Executable()
 			must(t, err)
-			cmd := exec.Command("unshare", "-m", "--propagation", c.propagation, self)
+			cmd := exec.Command("unshare", "-m", "--propagation", c.propagation, "sh", "-c", c.then+" exec "+self)
 			cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d %s", seesEnv, pid, n.cfg.RootDir))
 			out, err := cmd.Output()
 			must(t, err)
@@ -227,6 +246,7 @@ func TestStaged(t *testing.T) {
 		"no data, of another":   {data: "-", other: volData, mount: "d/HASH/globalmount", truth: judge.No},
 		"no data, not mounted":  {data: "-", truth: judge.No},
 		"malformed":             {data: "{", mount: "d/0123/globalmount", truth: judge.Unknown},
+		"block, not read":       {data: "block -", mount: "volumeDevices/staging/pv-b", truth: judge.Unknown, detail: "not a directory"},
 		"block":                 {data: "block", mount: "volumeDevices/staging/pv-b", truth: judge.Yes},
 		"the other path":        {data: volData, script: "mkdir NODE/b; mount --bind NODE/kubelet NODE/b; mount -t tmpfs t NODE/b/plugins/kubernetes.io/csi/d/HASH/globalmount", truth: judge.Yes},
 		"published for another": {data: "-", mount: "volumeDevices/publish/pv-b/x", truth: judge.No},
@@ -242,6 +262,9 @@ func TestStaged(t *testing.T) {
 			case "block":
 				n.mkdir("kubelet/pods/" + string(uid) + "/volumeDevices/" + csiPlugin)
 				must(t, os.Symlink("x", n.dir+"/kubelet/pods/"+string(uid)+"/volumeDevices/"+csiPlugin+"/pv-b"))
+			case "block -":
+				n.mkdir("kubelet/pods/" + string(uid) + "/volumeDevices")
+				must(t, os.Symlink("x", n.dir+"/kubelet/pods/"+string(uid)+"/volumeDevices/"+csiPlugin))
 			case "-":
 				n.mkdir(at(uid))
 			default:
@@ -259,7 +282,9 @@ func TestStaged(t *testing.T) {
 			if c.script != "" {
 				shell(t, "-m", fill(c.script))
 			}
-			wantFact(t, n.fact(uid, judge.Staged), c.truth, false, c.detail)
+			s := n.scanner().Scan(t.Context(), []parsers.PodUID{uid}, nil) // of this pod alone: the others use volumes none the less
+			p, _ := s.Pod(uid)
+			wantFact(t, p.Facts[judge.Staged], c.truth, false, c.detail)
 		})
 	}
 }

@@ -85,6 +85,9 @@ func TestPodsAPI(t *testing.T) {
 		"static": {func(uid string) podsv1alpha1.PodsServer {
 			return &podsServer{list: [][]byte{listed("mirror", cri.AnnotationHash, uid, cri.AnnotationSource, "file")}}
 		}, 0, judge.Yes, true, ""},
+		"static, from a URL": {func(uid string) podsv1alpha1.PodsServer {
+			return &podsServer{list: [][]byte{listed("mirror", cri.AnnotationHash, uid, cri.AnnotationSource, "http")}}
+		}, 0, judge.Yes, true, ""},
 		"claimed by another pod": {func(uid string) podsv1alpha1.PodsServer {
 			return &podsServer{list: [][]byte{listed("other", cri.AnnotationHash, uid, cri.AnnotationSource, "api")}}
 		}, 0, judge.No, false, ""},

@@ -1,7 +1,9 @@
 package node
 
 import (
+	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -33,26 +35,33 @@ func (n *testNode) living() fakecri.Pod {
 func TestRunning(t *testing.T) {
 	for name, c := range map[string]struct {
 		pod    fakecri.Pod
-		state  runtimeapi.ContainerState
+		edit   func(c *runtimeapi.Container)
 		truth  judge.Truth
 		alive  bool
 		detail string
 	}{
-		"ready sandbox":       {fakecri.Pod{}, 0, judge.Yes, true, "READY"},
-		"stopped sandbox":     {fakecri.Pod{NotReady: true}, 0, judge.No, false, ""},
-		"exited container":    {fakecri.Pod{NotReady: true, Exited: 2}, 0, judge.No, false, ""},
-		"running container":   {fakecri.Pod{NotReady: true, Exited: 1, Running: 1}, 0, judge.Yes, true, "RUNNING"},
-		"container created":   {fakecri.Pod{NotReady: true, Running: 1}, runtimeapi.ContainerState_CONTAINER_CREATED, judge.Yes, false, "CREATED"},
-		"container not known": {fakecri.Pod{NotReady: true, Running: 1}, runtimeapi.ContainerState_CONTAINER_UNKNOWN, judge.Yes, false, "UNKNOWN"},
+		"ready sandbox":     {fakecri.Pod{}, nil, judge.Yes, true, "READY"},
+		"stopped sandbox":   {fakecri.Pod{NotReady: true}, nil, judge.No, false, ""},
+		"exited container":  {fakecri.Pod{NotReady: true, Exited: 2}, nil, judge.No, false, ""},
+		"running container": {fakecri.Pod{NotReady: true, Exited: 1, Running: 1}, nil, judge.Yes, true, "RUNNING"},
+		"container created": {fakecri.Pod{NotReady: true, Running: 1}, func(c *runtimeapi.Container) {
+			c.State = runtimeapi.ContainerState_CONTAINER_CREATED
+		}, judge.Yes, false, "CREATED"},
+		"container not known": {fakecri.Pod{NotReady: true, Running: 1}, func(c *runtimeapi.Container) {
+			c.State = runtimeapi.ContainerState_CONTAINER_UNKNOWN
+		}, judge.Yes, false, "UNKNOWN"},
+		"container without labels": {fakecri.Pod{NotReady: true, Running: 1}, func(c *runtimeapi.Container) {
+			c.Labels, c.Annotations = nil, nil // it is in the pod's sandbox
+		}, judge.Yes, true, "RUNNING"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := newNode(t)
 			uid := n.pod()
 			c.pod.UID, c.pod.Namespace, c.pod.Name, c.pod.Static = string(uid), "ns", "web", true
 			s := n.runtime(fakecri.Options{}, n.living(), c.pod)
-			if name == "container created" || name == "container not known" {
+			if c.edit != nil {
 				list := c.pod.Containers()
-				list[0].State = c.state
+				c.edit(list[0])
 				s.SetContainers(list...)
 			}
 			snapshot := n.scan()
@@ -101,6 +110,16 @@ func TestRuntimes(t *testing.T) {
 			n.runtime(fakecri.Options{}, l)
 			n.cfg.Sockets = append(n.cfg.Sockets, testkit.StaleSocket(t))
 		}, judge.No, ""},
+		"a list of 5 MiB": {func(n *testNode, l fakecri.Pod) {
+			box := l.Sandbox()
+			box.Annotations["long"] = strings.Repeat("x", 5<<20)
+			n.runtime(fakecri.Options{}).SetSandboxes(box)
+		}, judge.No, ""},
+		"beside a path that cannot be read": {func(n *testNode, l fakecri.Pod) {
+			n.runtime(fakecri.Options{}, l)
+			must(n.t, os.Symlink("loop", n.dir+"/loop"))
+			n.cfg.Sockets = append(n.cfg.Sockets, n.dir+"/loop")
+		}, judge.Unknown, "too many levels"},
 		"beside a hung one": {func(n *testNode, l fakecri.Pod) {
 			n.runtime(fakecri.Options{}, l)
 			n.cfg.Sockets = append(n.cfg.Sockets, testkit.MuteSocket(t, ""))

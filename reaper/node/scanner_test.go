@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"net"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -63,6 +64,28 @@ func TestOnlyAndAlso(t *testing.T) {
 	}
 	if p, _ := s.Pod(again); p.SkeletonOnly != judge.Yes {
 		t.Errorf("SkeletonOnly of a quarantined pod with a new directory is %v", p.SkeletonOnly)
+	}
+}
+
+// TestStatic: a pod whose UID has no dashes is of a manifest, whatever else is known of it.
+func TestStatic(t *testing.T) {
+	n := newNode(t)
+	const uid = "0123456789abcdef0123456789abcdef"
+	n.mkdir("kubelet/pods/" + uid)
+	s := n.scan()
+	if p, ok := s.Pod(uid); !ok || !p.Static {
+		t.Errorf("%+v", p)
+	}
+}
+
+// TestJournal: only where there is surely no journal may syslog have a kubelet's lines.
+func TestJournal(t *testing.T) {
+	n := newNode(t)
+	for dir, want := range map[string]judge.Truth{n.dir: judge.Yes, n.dir + "/none": judge.No, os.DevNull + "/x": judge.Unknown} {
+		n.cfg.Journals = []string{n.dir + "/none", dir}
+		if s := n.scan(); s.Node.Journal != want {
+			t.Errorf("%s: %v, want %v", dir, s.Node.Journal, want)
+		}
 	}
 }
 

@@ -79,7 +79,7 @@ func (r *mountReader) parse(in *tableReader, o owner, t *table) error {
 	if b.bytes = in.left; over {
 		return errBudget
 	}
-	return cmp.Or(err, in.err)
+	return cmp.Or(in.err, err) // a line that the budget cuts off is no valid one
 }
 
 func (r *mountReader) budget(o owner) *budget {
