@@ -1,6 +1,7 @@
 package main
 
 import (
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -117,7 +118,11 @@ func TestLife(t *testing.T) {
 		t.Errorf("purge of a pod that may be alive: exit %d\n%s", code, stderr)
 	}
 
-	if stdout, stderr, code := s.run("quarantine restore 2222"); code != 0 || !exists(s.pods()+"/"+dead+"/volumes") {
+	must(t, os.Mkdir(s.pods()+"/"+dead, 0o755)) // as a kubelet makes it again
+	if _, stderr, code := s.run("quarantine restore 2222"); code != codeFailed || !strings.Contains(stderr, "--replace") {
+		t.Errorf("restore of a pod that has another directory: exit %d\n%s", code, stderr)
+	}
+	if stdout, stderr, code := s.run("quarantine restore --replace 2222"); code != 0 || !exists(s.pods()+"/"+dead+"/volumes") {
 		t.Fatalf("restore: exit %d\n%s%s", code, stdout, stderr)
 	}
 	st, _ = s.status("sweep --no-wait --hold=1s")
@@ -137,7 +142,11 @@ func TestLife(t *testing.T) {
 	if _, stderr, code := s.run("quarantine purge --yes " + dead); code != 0 {
 		t.Errorf("purge: exit %d\n%s", code, stderr)
 	}
-	if st, code := s.status("quarantine list"); code != 0 || len(st.Quarantine) != 0 {
+	if st, code = s.status("quarantine list"); code != 0 || len(st.Quarantine) != 0 {
 		t.Errorf("after the purge: exit %d, %+v", code, st.Quarantine)
+	}
+	must(t, os.Mkdir(st.QuarantineDir+"/"+dead+".99", 0o755)) // as after a loss of the ledger
+	if st, code = s.status("quarantine list"); code != codeOperator || !strings.Contains(strings.Join(st.Problems, " "), dead+".99") {
+		t.Errorf("an entry that the ledger does not have: exit %d, %q", code, st.Problems)
 	}
 }

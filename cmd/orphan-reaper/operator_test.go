@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"io"
+	"net"
+	"net/http"
 	"os"
 	"slices"
 	"strconv"
@@ -24,6 +26,9 @@ func TestUnmount(t *testing.T) {
 	mounted := func(uid string) bool { return s.sh("grep -c "+uid+" /proc/self/mountinfo") != "0" }
 	s.sh("(cd $NODE_PODS/" + other + "/volumes/*/*/mount && exec sleep 1000 >/dev/null 2>&1) & echo started")
 	s.Control(t, "kubelet v 5")
+	if st, code := s.status("scan"); code != codeOperator || !st.Operator {
+		t.Errorf("scan of a pod that only an operator can end: exit %d, operator %v", code, st.Operator)
+	}
 	if _, stderr, code := s.run("unmount " + busy); code != codeUsage || !strings.Contains(stderr, "--yes") || !mounted(busy) {
 		t.Errorf("nobody can be asked: exit %d\n%s", code, stderr)
 	}
@@ -45,14 +50,29 @@ func TestRestoredBesideDaemon(t *testing.T) {
 	s := newShell(t, "web "+living+" living\ndb "+dead+" dead csi-data\n")
 	file := s.Dir + "/config.yaml"
 	must(t, os.WriteFile(file, []byte("mode: observe\nhold: 1s\nconfirm: 1h\n"), 0o600))
-	stop := s.daemon("--config=" + file)
+	probes := net.JoinHostPort(ownLoopback().String(), "9478")
+	ready := func() int {
+		t.Helper()
+		answer, err := http.Get("http://" + probes + "/readyz")
+		must(t, err)
+		must(t, answer.Body.Close())
+		return answer.StatusCode
+	}
+	stop := s.daemon("--log-level=debug --web-listen-address=probes=" + probes + " --config=" + file)
 	s.waitLog("metrics are written") // a pass has ended
+	s.waitLog("TLS is disabled")
+	if code := ready(); code != http.StatusOK {
+		t.Errorf("a daemon that observes is not ready: %d", code)
+	}
 	if !exists(s.pods() + "/" + dead) {
 		t.Error("mode observe has moved a pod")
 	}
 	must(t, os.WriteFile(file, []byte("mode: enforce\nhold: 1s\nconfirm: 1h\n"), 0o600))
 	s.sh("kill -HUP $! && echo sent")
 	s.waitGone(dead)
+	if code := ready(); code != http.StatusServiceUnavailable {
+		t.Errorf("after the reload, before hold and confirm, the daemon is ready: %d", code)
+	}
 	if _, stderr, code := s.run("quarantine restore " + dead); code != 0 || !exists(s.pods()+"/"+dead) {
 		t.Fatalf("restore: exit %d\n%s", code, stderr)
 	}
