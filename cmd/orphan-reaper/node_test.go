@@ -129,6 +129,9 @@ func TestLife(t *testing.T) {
 	if p, _ := st.Pod(dead); p.Decision != judge.Keep || !slices.ContainsFunc(p.Reasons, func(r judge.Reason) bool { return r.Reason == judge.WasRestored }) {
 		t.Errorf("after the restore: %+v", p.Verdict)
 	}
+	if _, stderr, code := s.run("quarantine purge --yes " + dead); code != 0 || !exists(s.pods()+"/"+dead+"/volumes") {
+		t.Errorf("purge of the directory that was replaced: exit %d\n%s", code, stderr)
+	}
 	st, code = s.status("sweep 22222222 --hold=1s --confirm=1s")
 	if code != 0 || exists(s.pods()+"/"+dead) || len(st.Quarantine) != 1 || st.Quarantine[0].Phase != judge.Retained {
 		t.Errorf("sweep: exit %d, %+v", code, st.Quarantine)
