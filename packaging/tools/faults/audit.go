@@ -24,12 +24,12 @@ var auditFaults = []fault{
 	},
 	{
 		kind: audit, slip: "a long error pushes the command out of a record",
-		file: "reaper/audit/text.go", in: "Text",
+		file: "reaper/audit/text.go", in: "message",
 		old: `maxText-len(end)`, new: `maxText`,
 	},
 	{
 		kind: audit, slip: "the name of a pod has a line of its own in a record",
-		file: "reaper/audit/text.go", in: "Text",
+		file: "reaper/audit/text.go", in: "message",
 		old: `bounded.Text(r.text(e))`, new: `r.text(e)`,
 	},
 	{
