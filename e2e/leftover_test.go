@@ -173,7 +173,11 @@ var kinds = []leftover{
 			o.file(volData, "volumes", csi, "pvc-e2e", "vol_data.json")
 			o.deadFuse("volumes", csi, "pvc-e2e", "mount")
 		},
-		undo: func(o orphan) { o.unmount(filepath.Join(o.dir, "volumes", csi, "pvc-e2e", "mount")) },
+		// Without the file the kubelet removes the rest. With it the daemon would, 30 s after the kubelet's last V(3) line.
+		undo: func(o orphan) {
+			o.unmount(filepath.Join(o.dir, "volumes", csi, "pvc-e2e", "mount"))
+			o.remove(filepath.Join(o.dir, "volumes", csi, "pvc-e2e", "vol_data.json"))
+		},
 	},
 	{
 		name: "CSI: the file of a block volume", before: cleans, after: silent, did: nothing,
