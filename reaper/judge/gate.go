@@ -52,7 +52,7 @@ func (s Standing) gate() Permit {
 	switch {
 	case s.Observe:
 		// What an earlier daemon has moved is restored all the same if its pod is alive.
-		p.stopped = Reason{Reason: ModeObserve, Detail: "mode observe moves and removes nothing"}
+		p.stopped = Reason{Reason: ModeObserve, Detail: "the mode is observe"}
 	case !sees:
 		p.stopped = Reason{Reason: NotVisible, Detail: s.Node.SeesMounts.Detail}
 	case s.Operator:

@@ -43,7 +43,8 @@ type Judged struct {
 	Next time.Time `json:"next,omitzero"`
 }
 
-// JudgedEntry is an entry of the quarantine with its verdict: Remove if Due removes something, Wait, Keep or IsAlive.
+// JudgedEntry is an entry of the quarantine with its verdict: Remove if Due removes something, Wait, Keep or IsAlive: an
+// entry that is alive is restored, unless it needs an operator.
 type JudgedEntry struct {
 	Entry
 	Verdict

@@ -192,7 +192,9 @@ func (p *page) cni(s *reaper.Status) {
 		p.item("  - ", "%s: %s", safe(f.Path), safe(f.Reason))
 	}
 	for _, problem := range c.Problems[:min(len(c.Problems), mostProblems)] {
-		p.item("  - ", "%s", safe(problem))
+		if !slices.Contains(s.Problems, problem) { // else the end of the screen has it
+			p.item("  - ", "%s", safe(problem))
+		}
 	}
 }
 
@@ -240,6 +242,15 @@ func (p *page) automatic(s *reaper.Status) {
 	}
 	if n, first := due(s.Quarantine, confirmed); n > 0 {
 		does = append(does, "confirms and cleans "+count(n, "pod", "pods")+" in quarantine"+p.first(first))
+	}
+	back := 0
+	for i := range s.Quarantine {
+		if restores(&s.Quarantine[i]) {
+			back++
+		}
+	}
+	if back > 0 {
+		does = append(does, "restores "+count(back, "pod that is alive", "pods that are alive"))
 	}
 	if len(does) == 0 && s.Daemon != 0 {
 		p.para("  ", "%s runs. Nothing waits for it now.", who)

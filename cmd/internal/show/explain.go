@@ -22,7 +22,7 @@ func Explain(w io.Writer, s reaper.Status, e reaper.Explanation) error {
 	if e.Present == judge.No {
 		p.para("", "It has no directory in the pods directory.")
 	} else {
-		p.verdict(e.Verdict)
+		p.verdict(e.Verdict, verdicts[e.Decision])
 		s.Pods = []reaper.PodStatus{e.PodStatus}
 		p.stopped(&s, "")
 		p.waiting(&s)
@@ -35,16 +35,22 @@ func Explain(w io.Writer, s reaper.Status, e reaper.Explanation) error {
 		for _, r := range entry.Left[:min(len(entry.Left), mostRows)] {
 			p.item("  - ", "%s  %s  (%s)", size(r.Bytes), safe(r.Path), r.Class)
 		}
-		p.verdict(entry.Verdict)
+		text := verdicts[entry.Decision]
+		if entry.Decision == judge.IsAlive {
+			text = "It is alive."
+		}
+		if restores(&entry) {
+			text += " The next scan of the daemon, or a sweep, restores it."
+		}
+		p.verdict(entry.Verdict, text)
 	}
 	p.history(e.History)
 	p.unread(&s)
 	return p.writeTo(w)
 }
 
-// verdict writes the decision, each reason with its detail and meaning, and what to do.
-func (p *page) verdict(v judge.Verdict) {
-	text := verdicts[v.Decision]
+// verdict writes the decision and what it means, each reason with its detail and meaning, and what to do.
+func (p *page) verdict(v judge.Verdict, text string) {
 	if v.Operator {
 		text += " It needs you."
 	}

@@ -14,16 +14,33 @@ import (
 func QuarantineList(w io.Writer, s reaper.Status) error {
 	p := newPage(&s)
 	if s.Breaker != nil {
-		p.para("", "The circuit breaker opened %s: %s", p.ago(s.Breaker.At.Wall), audit.Text(*s.Breaker))
-	}
-	if len(s.Quarantine) == 0 {
-		p.para("", "Nothing is in quarantine.")
-		p.unread(&s)
-		return p.writeTo(w)
+		p.para("", "%s: %s", p.ago(s.Breaker.At.Wall), audit.History(*s.Breaker))
 	}
 	entries := slices.Clone(s.Quarantine)
 	slices.SortStableFunc(entries, func(a, b judge.JudgedEntry) int { return cmp.Compare(order(a.Verdict), order(b.Verdict)) })
-	uids := shortUIDs(&s)
+	p.entryTable(&s, entries)
+	var all steps
+	if s.Breaker != nil {
+		all.add(judge.BreakerOpen.Advice(s.Node, ""))
+	}
+	for i := range entries {
+		all.add(entries[i].Advice)
+	}
+	if len(all.all) > 0 {
+		p.WriteString("\n")
+		all.write(p)
+	}
+	p.unread(&s)
+	return p.writeTo(w)
+}
+
+// entryTable writes a row for each entry, and where they lie.
+func (p *page) entryTable(s *reaper.Status, entries []judge.JudgedEntry) {
+	if len(entries) == 0 {
+		p.para("", "Nothing is in quarantine.")
+		return
+	}
+	uids := shortUIDs(s)
 	rows := [][]string{{"UID", "POD", "PHASE", "AGE", "LEFT", "WHY"}}
 	for i := range entries[:min(len(entries), mostRows)] {
 		e := &entries[i]
@@ -38,20 +55,12 @@ func QuarantineList(w io.Writer, s reaper.Status) error {
 	if more := len(entries) - mostRows; more > 0 {
 		p.para("  ", "… and %d more: -o json has all of them", more)
 	}
-	p.WriteString("\n")
-	var all steps
-	for i := range entries {
-		all.add(entries[i].Advice)
-	}
-	all.write(p)
-	p.unread(&s)
-	return p.writeTo(w)
 }
 
 // whyEntry returns the reasons of an entry, and when its time ends.
 func (p *page) whyEntry(e *judge.JudgedEntry) string {
 	text := reasonNames(e.Reasons)
-	if !e.Next.IsZero() {
+	if !e.Next.IsZero() && e.Decision == judge.Wait {
 		text += ", " + span(e.Next.Sub(p.now)) + " left"
 	}
 	if e.Operator {
@@ -59,6 +68,9 @@ func (p *page) whyEntry(e *judge.JudgedEntry) string {
 	}
 	return text
 }
+
+// restores reports whether the next scan that may change something restores the entry.
+func restores(e *judge.JudgedEntry) bool { return e.Decision == judge.IsAlive && !e.Operator }
 
 // leftSize returns the size of what is left of an entry, "-" before the first clean has counted it.
 func leftSize(e *judge.JudgedEntry) string {

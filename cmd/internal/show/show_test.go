@@ -151,11 +151,15 @@ func TestNothingIsClaimed(t *testing.T) {
 		{"CNI was not read", func(*reaper.Status) {}, []string{"CNI's files were not read"}, "0 files"},
 		{"no daemon", func(s *reaper.Status) { s.Daemon, s.Unit = 0, "orphan-reaper" }, []string{"no daemon runs", "systemctl enable --now orphan-reaper", "orphan-reaper sweep"}, "The daemon"},
 		{"more pods follow", func(s *reaper.Status) { *s = status(900, 1); s.Behind = 7 }, []string{"moves 1 pod to quarantine, 60 s after the first good scan (the kubelet", "up to 7 more"}, "need"},
+		{"a pod in quarantine is alive", func(s *reaper.Status) {
+			*s = quarantine(*s, "confirm")
+			s.Quarantine[0].Decision = judge.IsAlive
+		}, []string{"The daemon (PID 900) restores 1 pod that is alive"}, "confirms"},
 		{"no unit", func(s *reaper.Status) { s.Daemon = 0 }, []string{"no daemon runs", "orphan-reaper sweep"}, "systemctl"},
 		{"a sweep runs", func(s *reaper.Status) { s.Daemon, s.Sweep = 0, 77 }, []string{"A sweep (PID 77) runs now", "No daemon runs"}, "The daemon"},
 		{"mode observe", func(s *reaper.Status) {
-			s.Stopped = &judge.Reason{Reason: judge.ModeObserve, Detail: "mode observe moves and removes nothing"}
-		}, []string{"Nothing is moved or removed: mode observe moves and removes nothing", "set mode to enforce"}, "runs. Nothing waits"},
+			s.Stopped = &judge.Reason{Reason: judge.ModeObserve, Detail: "the mode is observe"}
+		}, []string{"Nothing is moved or removed: the mode is observe", "set mode to enforce"}, "runs. Nothing waits"},
 		{"the breaker is open", func(s *reaper.Status) {
 			s.Operator, s.Breaker = true, &judge.Event{Kind: judge.EventBreaker, UID: uid(1)}
 			s.Stopped = &judge.Reason{Reason: judge.BreakerOpen, Detail: "a quarantined pod turned out to be alive"}
