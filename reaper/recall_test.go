@@ -3,6 +3,7 @@ package reaper
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/judge"
@@ -27,8 +28,12 @@ func TestRecall(t *testing.T) {
 		for _, line := range []parsers.Line{w.line(one), doubtful} {
 			d.Recall(line)
 		}
+		w.now = w.now.Add(5 * time.Second) // it listens
 	})
 	if p, _ = s.Pod(one); p.Facts[judge.Reported].Truth != judge.Yes {
 		t.Errorf("a doubtful line has displaced a whole one: %+v", p.Facts[judge.Reported])
+	}
+	if left := p.Next.Sub(s.At.Wall); left.Round(time.Second) != time.Minute {
+		t.Errorf("%s are left of a hold of a minute that has not begun", left)
 	}
 }

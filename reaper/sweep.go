@@ -87,7 +87,7 @@ func (d *Daemon) Once(ctx context.Context, opt Options, listen func(Status)) Sta
 	p := d.begin(opt)
 	p.scan(ctx)
 	listen(p.end())
-	p.began = p.Clock.Now() // what is left of a hold counts from the verdict on
+	p.began, p.holds = p.Clock.Now(), nil // the whole hold is still to come: this process does not go on
 	p.decided = judge.Decide(p.input(p.snapshot))
 	p.sweepCNI(ctx)
 	return p.end()
