@@ -181,13 +181,15 @@ func archived(t *testing.T, archive string) map[string]string {
 	}
 }
 
-// promtool checks the metrics with Prometheus' own tool.
+// promtool checks the metrics with Prometheus' own tool. The daemon writes them at the end of a pass.
 func (d *daemon) promtool(t *testing.T) {
 	t.Helper()
-	b, err := os.ReadFile(d.metrics)
-	if err != nil {
-		t.Fatal(err)
-	}
+	var b []byte
+	eventually(t, 30*time.Second, func() string {
+		var err error
+		b, err = os.ReadFile(d.metrics)
+		return missing(err == nil, "no metrics: %v", err)
+	})
 	cmd := exec.Command("promtool", "check", "metrics")
 	cmd.Stdin = bytes.NewReader(b)
 	if out, err := cmd.CombinedOutput(); err != nil {

@@ -8,9 +8,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -57,14 +59,30 @@ func runPlugin(ctx context.Context, name, conf, command, id, netns, ifName strin
 
 const loopbackConf = `{"cniVersion": "0.3.1", "name": "cni-loopback", "type": "loopback"}`
 
+// cniStore is what lies in /var/lib/cni of a node, and the network whose addresses host-local allocates there.
+type cniStore struct {
+	dir  string
+	ipam ipamStore
+}
+
+func newStore(dir, network, ranges string) cniStore {
+	return cniStore{dir, ipamStore{network: network, dataDir: filepath.Join(dir, "networks"), ranges: ranges}}
+}
+
 // attachment is one sandbox's network, attached as a runtime and libcni do.
 type attachment struct {
-	s       *stream
+	cniStore
 	id      string
 	netns   string // if it ends in "none", it is never made, and host-local is the only plugin
 	unnamed bool   // libcni's cache has no pod, as before containerd 1.6
 	files   map[string]string
 }
+
+func (c cniStore) attachment(netns string) *attachment {
+	return &attachment{cniStore: c, id: newID(), netns: netns, files: map[string]string{}}
+}
+
+var errFull = errors.New("the plugin has no address left")
 
 func newID() string {
 	b := make([]byte, 32)
@@ -78,50 +96,55 @@ func uidOf(id string) string {
 
 func (a *attachment) real() bool { return !strings.HasSuffix(a.netns, "none") }
 
-// add makes the namespace, runs ADD and writes the cache, in this order.
-func (a *attachment) add() error {
-	a.files = map[string]string{}
-	plugin := "host-local"
+// add makes the namespace, runs ADD and writes the caches, in this order. It returns errFull if there is no address, and
+// then nothing remains of it but the namespace and its loopback.
+func (a *attachment) add() (addresses []string, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
+	plugin := a.plugin()
 	if a.real() {
-		plugin = "bridge"
-		if out, err := exec.CommandContext(ctx, "ip", "netns", "add", filepath.Base(a.netns)).CombinedOutput(); err != nil {
-			return fmt.Errorf("%w %s", err, out)
-		}
-		result, err := runPlugin(ctx, "loopback", loopbackConf, "ADD", a.id, a.netns, "lo")
-		if err != nil {
-			return err
-		}
-		if err := a.writeCache("cni-loopback", "lo", loopbackConf, result); err != nil {
-			return err
+		if err := a.loopback(ctx); err != nil {
+			return nil, err
 		}
 	}
-	var result []byte
-	for {
-		var err error
-		result, err = runPlugin(ctx, plugin, a.s.ipam.conf(), "ADD", a.id, a.netns, "eth0")
-		if err == nil {
-			break
-		}
-		if !strings.Contains(err.Error(), "no IP addresses available") {
-			return err
-		}
-		a.s.full.Add(1)
-		if _, err := runPlugin(ctx, plugin, a.s.ipam.conf(), "DEL", a.id, a.netns, "eth0"); err != nil { // as after every failed ADD
-			return err
-		}
-		time.Sleep(20 * time.Millisecond) // until a sweep has freed addresses
+	result, err := runPlugin(ctx, plugin, a.ipam.conf(), "ADD", a.id, a.netns, "eth0")
+	if err != nil && strings.Contains(err.Error(), "no IP addresses available in range set") {
+		_, failed := runPlugin(ctx, plugin, a.ipam.conf(), "DEL", a.id, a.netns, "eth0") // as after every failed ADD
+		return nil, errors.Join(errFull, failed)
 	}
-	a.s.adds.Add(1)
-	given := addressesIn(result)
-	if len(given) != 2 {
-		return fmt.Errorf("ADD %s gave %v", a.id, given)
+	if err != nil {
+		return nil, err
 	}
-	for _, address := range given {
-		a.files[filepath.Join(a.s.ipam.dataDir, a.s.ipam.network, address)] = a.id + "\r\neth0"
+	addresses = addressesIn(result)
+	if len(addresses) != 2 {
+		return nil, fmt.Errorf("ADD %s gave %v", a.id, addresses)
 	}
-	return a.writeCache(a.s.ipam.network, "eth0", a.s.ipam.conf(), result)
+	for _, address := range addresses {
+		a.files[filepath.Join(a.ipam.dataDir, a.ipam.network, address)] = a.id + "\r\neth0"
+	}
+	return addresses, a.writeCache(a.ipam.network, "eth0", a.ipam.conf(), result)
+}
+
+func (a *attachment) plugin() string {
+	if a.real() {
+		return "bridge"
+	}
+	return "host-local"
+}
+
+// loopback makes the namespace and attaches its loopback, once.
+func (a *attachment) loopback(ctx context.Context) error {
+	if exists(a.netns) {
+		return nil
+	}
+	if out, err := exec.CommandContext(ctx, "ip", "netns", "add", filepath.Base(a.netns)).CombinedOutput(); err != nil {
+		return fmt.Errorf("%w %s", err, out)
+	}
+	result, err := runPlugin(ctx, "loopback", loopbackConf, "ADD", a.id, a.netns, "lo")
+	if err != nil {
+		return err
+	}
+	return a.writeCache("cni-loopback", "lo", loopbackConf, result)
 }
 
 // writeCache writes what libcni has written since 1.2, in place.
@@ -137,32 +160,59 @@ func (a *attachment) writeCache(network, ifName, conf string, result []byte) err
 	if err != nil {
 		return err
 	}
-	path := filepath.Join(a.s.cache, network+"-"+a.id+"-"+ifName)
-	a.files[path] = string(b)
-	return os.WriteFile(path, b, 0o600)
+	return a.write("results", network+"-"+a.id+"-"+ifName, string(b))
 }
 
-// end checks that everything exists, and then detaches it in a runtime's order.
-func (a *attachment) end() error {
+// writeScratch writes what Multus and flannel keep of a sandbox for its DEL: the configurations of their delegates.
+func (a *attachment) writeScratch() error {
+	conf := a.ipam.conf()
+	return errors.Join(a.write("flannel", a.id, conf), a.write("multus", a.id, `[{"Conf":`+conf+`,"IfnameRequest":"eth0"}]`))
+}
+
+func (a *attachment) write(dir, name, text string) error {
+	path := filepath.Join(mkdirAll(filepath.Join(a.dir, dir)), name)
+	a.files[path] = text
+	return os.WriteFile(path, []byte(text), 0o600)
+}
+
+func (a *attachment) age(age time.Duration) error {
+	return ageAll(slices.Collect(maps.Keys(a.files)), age)
+}
+
+func ageAll(paths []string, age time.Duration) error {
+	then := time.Now().Add(-age)
+	for _, path := range paths {
+		if err := os.Chtimes(path, then, then); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// unharmed returns an error if a living sandbox has lost one of its files.
+func unharmed(files map[string]string) error {
 	var errs []error
-	for path, text := range a.files {
+	for path, text := range files {
 		if b, err := os.ReadFile(path); err != nil || string(b) != text {
 			errs = append(errs, fmt.Errorf("lost by a living sandbox: %s contains %q, want %q: %w", path, b, text, err))
 		}
 	}
+	return errors.Join(errs...)
+}
+
+// end checks that everything exists, and then detaches it in a runtime's order.
+func (a *attachment) end() error {
+	errs := []error{unharmed(a.files)}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	plugin := "host-local"
 	if a.real() {
-		plugin = "bridge"
 		_, err := runPlugin(ctx, "loopback", loopbackConf, "DEL", a.id, a.netns, "lo")
 		errs = append(errs, err)
 	}
-	_, err := runPlugin(ctx, plugin, a.s.ipam.conf(), "DEL", a.id, a.netns, "eth0")
+	_, err := runPlugin(ctx, a.plugin(), a.ipam.conf(), "DEL", a.id, a.netns, "eth0")
 	errs = append(errs, err)
-	a.s.dels.Add(1)
 	for path := range a.files {
-		if strings.HasPrefix(path, a.s.cache) {
+		if !strings.HasPrefix(path, a.ipam.dataDir) {
 			errs = append(errs, os.Remove(path))
 		}
 	}
@@ -171,6 +221,5 @@ func (a *attachment) end() error {
 			errs = append(errs, fmt.Errorf("%w %s", err, out))
 		}
 	}
-	a.s.runtime.drop(a.id)
 	return errors.Join(errs...)
 }

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,44 +22,30 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// These are the numbers of real ADD and DEL beside the sweeps. A file younger than streamHold is kept; files that
-// live longer than two of them must be protected by the runtime's list or by their namespace.
+// These are the numbers of real ADD and DEL beside the sweeps. The files of living and of dead sandboxes look an hour old, and
+// half an hour is old enough: only a runtime's list or a network namespace shows who lives.
 const (
-	streamed   = 5200 // attachments, each with one ADD and one DEL
-	whole      = 200  // those with bridge and loopback in a network namespace of their own
-	streamHold = 4 * time.Second
-	resident   = 2*streamHold + 2*time.Second
+	streamed = 5200 // attachments, each with one ADD and one DEL
+	whole    = 200  // those with bridge and loopback in a network namespace of their own
+	resident = 10 * time.Second
+	boxes    = 50 // sandboxes that containerd runs all the time
 )
 
-// TestCNIStream checks that while the real plugins add and delete in parallel, dual-stack, in one store that is short
-// of addresses, while sandboxes die without a DEL and sweeps follow each other, no living sandbox loses anything, and
-// all files of dead ones are removed.
+// TestCNIStream checks that while containerd starts and stops sandboxes and the real plugins add and delete in parallel,
+// dual-stack, in one store that is short of addresses, while sandboxes die without a DEL and sweeps follow each other, no
+// living sandbox loses anything, no address has two owners, and all files of dead ones are removed. STREAM_TIME=10m is its
+// long form.
 func TestCNIStream(t *testing.T) {
 	t.Parallel()
 	s := newStream(t)
+	living := s.runBoxes(t)
 	if err := s.plant(0); err != nil {
 		t.Fatal(err)
 	}
-	d := s.node.daemon(t, "--cni-dir", filepath.Dir(s.cache), "--cni-conf-dir", filepath.Join(s.node.dir, "net.d"), "--cni-older-than", streamHold.String())
-	stop := make(chan struct{})
-	sweeps := 0
-	var sweeping sync.WaitGroup
-	sweeping.Go(func() {
-		for {
-			select {
-			case <-stop:
-				return
-			case <-time.After(streamHold / 4): // the plugin needs the store's lock, too
-			}
-			if out, stderr, code := d.try("sweep", "--no-wait"); code != 0 && code != 3 {
-				s.fail(fmt.Errorf("sweep: %d %s%s", code, out, stderr))
-				return
-			}
-			sweeps++
-		}
-	})
-	planted := make(chan struct{})
-	var planting sync.WaitGroup
+	d := s.node.daemon(t, "--runtime-endpoints", "unix://"+s.runtime.socket, "--cni-dir", s.dir, "--cni-older-than", "30m")
+	stop, planted := make(chan struct{}), make(chan struct{})
+	var sweeping, planting sync.WaitGroup
+	sweeping.Go(func() { s.sweep(d, stop) })
 	planting.Go(func() {
 		for i := 1; ; i++ {
 			select {
@@ -69,27 +56,34 @@ func TestCNIStream(t *testing.T) {
 			}
 		}
 	})
-	s.live()
+	for range 2 {
+		planting.Go(func() { s.restartBoxes(planted) })
+	}
+	s.live(t)
 	close(planted)
 	planting.Wait()
-	if err := errors.Join(s.errs...); err != nil {
-		t.Fatal(err)
-	}
 	during := len(s.dead) - len(s.leftOfDead())
-	eventually(t, 5*streamHold, func() string {
+	eventually(t, 30*time.Second, func() string {
 		left := s.leftOfDead()
-		return missing(len(left) == 0, "left of the dead: %v", left)
+		return missing(len(left) == 0 || s.failed(), "left of the dead: %v", left)
 	})
 	close(stop)
 	sweeping.Wait()
-	t.Logf("%d ADD, %d DEL; %d sweeps removed %d files of the dead, %d of them during the stream; the plugin found no free address %d times",
-		s.adds.Load(), s.dels.Load(), sweeps, len(s.dead), during, s.full.Load())
-	if s.adds.Load()+s.dels.Load() < 10_000 || during < len(s.dead)/3 {
+	for _, b := range living {
+		s.fail(s.endBox(b))
+	}
+	if err := errors.Join(s.errs...); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%d ADD, %d DEL by the plugins, and by containerd %d sandboxes beside %d; %d sweeps removed %d files of %d dead sandboxes, %d "+
+		"of them during the stream; no free address %d times", s.adds.Load(), s.dels.Load(), s.restarts.Load(), boxes, s.sweeps.Load(),
+		len(s.dead), len(s.deadFiles), during, s.full.Load())
+	if s.adds.Load()+s.dels.Load() < 10_000 || during < len(s.dead)/3 || s.restarts.Load() == 0 {
 		t.Error("the run proves too little")
 	}
 	s.checkArchives(t, d)
-	for _, pattern := range []string{s.ipam.dataDir + "/*/*[.:]*", s.cache + "/*"} {
-		left, err := filepath.Glob(pattern)
+	for _, pattern := range []string{"networks/*/*[.:]*", "results/*", "multus/*", "flannel/*"} {
+		left, err := filepath.Glob(filepath.Join(s.dir, pattern))
 		left = slices.DeleteFunc(left, func(path string) bool { return strings.HasPrefix(filepath.Base(path), "last_reserved_ip.") })
 		if err != nil || len(left) > 0 {
 			t.Errorf("remaining: %v, %v", left, err)
@@ -97,43 +91,59 @@ func TestCNIStream(t *testing.T) {
 	}
 }
 
-// stream is a node of CNI only: the runtime is a list, and the kubelet only a process name.
+// stream is a node whose kubelet is only a process name. One of its runtimes is containerd, the other a list.
 type stream struct {
-	node       *node
-	cache      string
-	ipam       ipamStore
-	runtime    *listed
-	adds, dels atomic.Int64
-	full       atomic.Int64
-	mu         sync.Mutex
-	errs       []error
-	dead       []string // files
-	deadIDs    map[string]bool
+	cniStore
+	node             *node
+	cri              runtimeapi.RuntimeServiceClient
+	runtime          *listed
+	adds, dels, full atomic.Int64
+	sweeps, restarts atomic.Int64
+	mu               sync.Mutex
+	errs             []error
+	owners           map[string]string // of addresses
+	dead             []string          // files
+	deadFiles        map[string]int    // their number by ID
 }
 
 func newStream(t *testing.T) *stream {
 	t.Helper()
 	dir := mkdir(t, filepath.Join(machine.dir, "stream"))
-	n := &node{host: machine, dir: dir, root: mkdir(t, filepath.Join(dir, "root")), endpoint: filepath.Join(dir, "cri.sock")}
-	s := &stream{node: n, cache: mkdir(t, filepath.Join(dir, "cni", "results")), deadIDs: map[string]bool{}}
-	s.ipam = ipamStore{network: tag + "s", dataDir: filepath.Join(dir, "cni", "networks"), ranges: `[[{"subnet": "10.213.79.0/24"}], [{"subnet": "fd00:213:79::/120"}]]`}
-	write(t, filepath.Join(mkdir(t, filepath.Join(dir, "net.d")), "10-stream.conf"), s.ipam.conf())
+	n := &node{host: machine, dir: dir, tag: tag + "s", root: mkdir(t, filepath.Join(dir, "root")), endpoint: filepath.Join(dir, "cri.sock")}
+	n.ranges = strings.Replace(allRanges, `.0/24"`, `.0/24", "rangeEnd": "10.213.77.101"`, 1) // 100 addresses: fewer than there are takers
+	n.cniDir = mkdir(t, filepath.Join(dir, "var-lib-cni"))
 	mkdir(t, filepath.Join(n.root, "pods"))
+	t.Cleanup(func() { n.stop(t) })
+	n.network(t)
+	n.cgroup(t)
+	n.runtime = n.startRuntime(t, engine)
+	n.use(t, engine)
+	n.importImage(t)
 	kubelet := filepath.Join(dir, "kubelet")
 	if err := os.Symlink(filepath.Join(machine.dir, "pause"), kubelet); err != nil {
 		t.Fatal(err)
 	}
 	n.kubelet = launch(t, "kubelet", n.kubeletLog(), kubelet, "--root-dir="+n.root)
-	t.Cleanup(func() { n.kubelet.end(t) })
-	s.runtime = newListed(t, n.endpoint)
-	t.Cleanup(func() {
-		for _, link := range machine.links() {
-			if link == s.ipam.network {
-				must(t, "ip", "link", "delete", link)
-			}
+	return &stream{
+		cniStore: newStore(n.cniDir, n.tag, n.ranges), node: n, cri: n.cri(t), runtime: newListed(t, filepath.Join(dir, "listed.sock")),
+		owners: map[string]string{}, deadFiles: map[string]int{},
+	}
+}
+
+// sweep sweeps again and again.
+func (s *stream) sweep(d *daemon, stop <-chan struct{}) {
+	for {
+		select {
+		case <-stop:
+			return
+		case <-time.After(time.Second): // the plugin needs the store's lock, too
 		}
-	})
-	return s
+		if out, stderr, code := d.try("sweep", "--no-wait"); code != 0 && code != 3 {
+			s.fail(fmt.Errorf("sweep: %d %s%s", code, out, stderr))
+			return
+		}
+		s.sweeps.Add(1)
+	}
 }
 
 func (s *stream) fail(err error) {
@@ -146,38 +156,76 @@ func (s *stream) fail(err error) {
 	}
 }
 
-// live runs the living sandboxes in four threads: most are short, and half of those are on the runtime's list; one in
-// twenty lives so long that its age no longer protects it.
-func (s *stream) live() {
+func (s *stream) failed() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.errs) > 0
+}
+
+// add attaches a sandbox as soon as there is a free address, and makes it look old.
+func (s *stream) add(a *attachment) error {
+	for {
+		addresses, err := a.add()
+		if errors.Is(err, errFull) && !s.failed() {
+			s.full.Add(1)
+			time.Sleep(20 * time.Millisecond) // until a sweep has freed addresses
+			continue
+		}
+		if err == nil {
+			s.adds.Add(1)
+			err = s.own(a.id, addresses)
+		}
+		return errors.Join(err, a.writeScratch())
+	}
+}
+
+// end detaches a sandbox. It owns its addresses until the plugin is asked to free them.
+func (s *stream) end(a *attachment) error {
+	s.disown(a.id)
+	err := a.end()
+	s.dels.Add(1)
+	s.runtime.drop(a.id)
+	return err
+}
+
+// own notes the owner of addresses, which nobody else may have.
+func (s *stream) own(id string, addresses []string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, address := range addresses {
+		if other := s.owners[address]; other != "" {
+			return fmt.Errorf("%s was given to %s while %s has it", address, id, other)
+		}
+		s.owners[address] = id
+	}
+	return nil
+}
+
+func (s *stream) disown(id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	maps.DeleteFunc(s.owners, func(_, owner string) bool { return owner == id })
+}
+
+// live runs the living sandboxes in four threads. Most are short, and a sweep that meets them sees the file of an ADD under
+// way. One in twenty, and some with a namespace, live longer than sweeps and look old.
+func (s *stream) live(t *testing.T) {
+	t.Helper()
+	least, err := time.ParseDuration(cmp.Or(os.Getenv("STREAM_TIME"), "0s"))
+	if err != nil {
+		t.Fatalf("STREAM_TIME: %v", err)
+	}
+	began := time.Now()
 	var workers, residents sync.WaitGroup
 	var next atomic.Int64
 	for range 4 {
 		workers.Go(func() {
 			for {
 				i := next.Add(1)
-				if i > streamed || s.failed() {
+				if i > streamed && time.Since(began) > least || s.failed() {
 					return
 				}
-				a := attachment{s: s, id: newID(), netns: "/run/netns/cni-none"}
-				if i%(streamed/whole) == 0 {
-					a.netns = fmt.Sprintf("/run/netns/cni-%ss-%d", tag, i)
-				}
-				if err := a.add(); err != nil {
-					s.fail(err)
-					return
-				}
-				// A namespace protects a sandbox that is not listed.
-				if i%20 == 0 || i%2 == 0 && !a.real() {
-					s.runtime.list(a.id)
-				}
-				if i%20 == 0 || a.real() && i%3 == 0 {
-					residents.Go(func() {
-						time.Sleep(resident)
-						s.fail(a.end())
-					})
-					continue
-				}
-				s.fail(a.end())
+				s.fail(s.liveOne(i, &residents))
 			}
 		})
 	}
@@ -185,19 +233,36 @@ func (s *stream) live() {
 	residents.Wait()
 }
 
-func (s *stream) failed() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.errs) > 0
+func (s *stream) liveOne(i int64, residents *sync.WaitGroup) error {
+	a := s.attachment("/run/netns/cni-none")
+	if i%(streamed/whole) == 0 {
+		a.netns = fmt.Sprintf("/run/netns/cni-%ss-%d", tag, i)
+	}
+	if err := s.add(a); err != nil {
+		return err
+	}
+	if i%20 != 0 && (!a.real() || i%3 != 0) {
+		return s.end(a)
+	}
+	if !a.real() { // a namespace protects a sandbox that is not listed
+		s.runtime.list(a.id)
+	}
+	err := a.age(time.Hour)
+	residents.Go(func() {
+		time.Sleep(resident)
+		s.fail(s.end(a))
+	})
+	return err
 }
 
 // plant adds a sandbox that dies without a DEL. Some were listed; some had a namespace.
 func (s *stream) plant(i int) error {
-	a := attachment{s: s, id: newID(), netns: "/run/netns/cni-none", unnamed: i%2 == 0}
+	a := s.attachment("/run/netns/cni-none")
+	a.unnamed = i%2 == 0
 	if i%10 == 0 {
 		a.netns = fmt.Sprintf("/run/netns/cni-%sd-%d", tag, i)
 	}
-	if err := a.add(); err != nil {
+	if err := s.add(a); err != nil {
 		return err
 	}
 	if i%3 == 0 {
@@ -210,11 +275,112 @@ func (s *stream) plant(i int) error {
 			return fmt.Errorf("%w %s", err, out)
 		}
 	}
+	s.disown(a.id)
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.deadIDs[a.id] = true
 	s.dead = append(s.dead, slices.Sorted(maps.Keys(a.files))...)
-	return nil
+	s.deadFiles[a.id] = len(a.files)
+	s.mu.Unlock()
+	return a.age(time.Hour)
+}
+
+// box is a sandbox that containerd runs.
+type box struct {
+	id    string
+	files map[string]string
+}
+
+// runBoxes has containerd run the living sandboxes.
+func (s *stream) runBoxes(t *testing.T) []box {
+	t.Helper()
+	living := make([]box, boxes)
+	var running sync.WaitGroup
+	for w := range 4 {
+		running.Go(func() {
+			for i := w; i < boxes; i += 4 {
+				var err error
+				living[i], err = s.runBox()
+				s.fail(err)
+			}
+		})
+	}
+	running.Wait()
+	if err := errors.Join(s.errs...); err != nil {
+		t.Fatal(err)
+	}
+	return living
+}
+
+// restartBoxes has containerd run sandboxes that live for at least two sweeps.
+func (s *stream) restartBoxes(stop <-chan struct{}) {
+	for !s.failed() {
+		b, err := s.runBox()
+		if err != nil {
+			s.fail(err)
+			return
+		}
+		for seen := s.sweeps.Load(); s.sweeps.Load() < seen+2 && !s.failed(); {
+			select {
+			case <-stop:
+				s.fail(s.endBox(b))
+				return
+			case <-time.After(100 * time.Millisecond):
+			}
+		}
+		s.fail(s.endBox(b))
+		s.restarts.Add(1)
+	}
+}
+
+// runBox has containerd run a sandbox, and makes its files look old.
+func (s *stream) runBox() (b box, err error) {
+	config := s.node.sandboxConfig(uidOf(newID()))
+	for {
+		ctx, cancel := context.WithTimeout(context.Background(), 4*time.Minute) // the kubelet's
+		answer, err := s.cri.RunPodSandbox(ctx, &runtimeapi.RunPodSandboxRequest{Config: config})
+		cancel()
+		if err != nil && strings.Contains(err.Error(), "no IP addresses available in range set") && !s.failed() {
+			s.full.Add(1)
+			config.Metadata.Attempt++
+			continue
+		}
+		if err != nil {
+			return b, err
+		}
+		b = box{answer.GetPodSandboxId(), map[string]string{}}
+		break
+	}
+	var addresses []string
+	for _, pattern := range []string{"results/*" + b.id + "*", "networks/" + s.ipam.network + "/*[.:]*"} {
+		paths, err := filepath.Glob(filepath.Join(s.dir, pattern))
+		if err != nil {
+			return b, err
+		}
+		for _, path := range paths {
+			text, err := os.ReadFile(path)
+			if err != nil || !strings.Contains(path+string(text), b.id) {
+				continue // another sandbox's, which may end now
+			}
+			b.files[path] = string(text)
+			if strings.Contains(pattern, "networks") {
+				addresses = append(addresses, filepath.Base(path))
+			}
+		}
+	}
+	if len(b.files) != 4 || len(addresses) != 2 {
+		return b, fmt.Errorf("containerd's sandbox %s has the files %v", b.id, slices.Sorted(maps.Keys(b.files)))
+	}
+	return b, errors.Join(s.own(b.id, addresses), ageAll(slices.Collect(maps.Keys(b.files)), time.Hour))
+}
+
+// endBox checks the files of a living sandbox, and has containerd end it.
+func (s *stream) endBox(b box) error {
+	err := unharmed(b.files)
+	s.disown(b.id)
+	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Minute)
+	defer cancel()
+	_, stop := s.cri.StopPodSandbox(ctx, &runtimeapi.StopPodSandboxRequest{PodSandboxId: b.id})
+	_, remove := s.cri.RemovePodSandbox(ctx, &runtimeapi.RemovePodSandboxRequest{PodSandboxId: b.id})
+	return errors.Join(err, stop, remove)
 }
 
 // leftOfDead returns the files of dead sandboxes that still exist. An address may be another sandbox's by now.
@@ -225,7 +391,7 @@ func (s *stream) leftOfDead() []string {
 			return true
 		}
 		id, _, _ := strings.Cut(string(b), "\r\n")
-		return strings.HasPrefix(path, s.ipam.dataDir) && !s.deadIDs[id]
+		return strings.HasPrefix(path, s.ipam.dataDir) && s.deadFiles[id] == 0
 	})
 }
 
@@ -242,15 +408,15 @@ func (s *stream) checkArchives(t *testing.T, d *daemon) {
 			if !address {
 				id = containerID.FindString(path)
 			}
-			if !s.deadIDs[id] {
+			if s.deadFiles[id] == 0 {
 				t.Errorf("%s contains %s of the living sandbox %s", archive, path, id)
 			}
 			taken[id]++
 		}
 	}
-	for id := range s.deadIDs {
-		if taken[id] < 3 || taken[id] > 4 { // two addresses, one or two cache files
-			t.Errorf("%d files of %s are archived", taken[id], id)
+	for id, files := range s.deadFiles {
+		if taken[id] != files {
+			t.Errorf("%d of %d files of %s are archived", taken[id], files, id)
 		}
 	}
 }
@@ -260,13 +426,14 @@ var containerID = regexp.MustCompile(`[0-9a-f]{64}`)
 // listed is a runtime with a list of sandboxes.
 type listed struct {
 	runtimeapi.UnimplementedRuntimeServiceServer
-	mu  sync.Mutex
-	ids map[string]bool
+	socket string
+	mu     sync.Mutex
+	ids    map[string]bool
 }
 
 func newListed(t *testing.T, socket string) *listed {
 	t.Helper()
-	l := &listed{ids: map[string]bool{newID(): true}} // an empty list proves nothing
+	l := &listed{socket: socket, ids: map[string]bool{}}
 	listener, err := net.Listen("unix", socket)
 	if err != nil {
 		t.Fatal(err)

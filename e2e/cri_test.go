@@ -29,18 +29,7 @@ func (n *node) sandbox(t *testing.T, cri runtimeapi.RuntimeServiceClient, uid st
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	config := &runtimeapi.PodSandboxConfig{
-		Metadata: &runtimeapi.PodSandboxMetadata{Name: "forgotten", Namespace: "e2e", Uid: uid}, Labels: map[string]string{
-			"io.kubernetes.pod.uid": uid, "io.kubernetes.pod.namespace": "e2e", "io.kubernetes.pod.name": "forgotten",
-			"io.kubernetes.container.name": "app",
-		},
-		Linux: &runtimeapi.LinuxPodSandboxConfig{
-			CgroupParent: "/" + n.tag + "/forgotten",
-			SecurityContext: &runtimeapi.LinuxSandboxSecurityContext{
-				NamespaceOptions: &runtimeapi.NamespaceOption{Pid: runtimeapi.NamespaceMode_CONTAINER},
-			},
-		},
-	}
+	config := n.sandboxConfig(uid)
 	box, err := cri.RunPodSandbox(ctx, &runtimeapi.RunPodSandboxRequest{Config: config})
 	if err != nil {
 		t.Fatal(err)
@@ -66,6 +55,22 @@ func (n *node) sandbox(t *testing.T, cri runtimeapi.RuntimeServiceClient, uid st
 		return missing(state(ctx, cri, id) == runtimeapi.PodSandboxState_SANDBOX_NOTREADY.String(), "the sandbox has not stopped")
 	})
 	return id
+}
+
+// sandboxConfig is what a kubelet asks for.
+func (n *node) sandboxConfig(uid string) *runtimeapi.PodSandboxConfig {
+	return &runtimeapi.PodSandboxConfig{
+		Metadata: &runtimeapi.PodSandboxMetadata{Name: "forgotten", Namespace: "e2e", Uid: uid}, Labels: map[string]string{
+			"io.kubernetes.pod.uid": uid, "io.kubernetes.pod.namespace": "e2e", "io.kubernetes.pod.name": "forgotten",
+			"io.kubernetes.container.name": "app",
+		},
+		Linux: &runtimeapi.LinuxPodSandboxConfig{
+			CgroupParent: "/" + n.tag + "/forgotten",
+			SecurityContext: &runtimeapi.LinuxSandboxSecurityContext{
+				NamespaceOptions: &runtimeapi.NamespaceOption{Pid: runtimeapi.NamespaceMode_CONTAINER},
+			},
+		},
+	}
 }
 
 func state(ctx context.Context, cri runtimeapi.RuntimeServiceClient, id string) string {

@@ -33,6 +33,8 @@ type node struct {
 	// endpoint is a symbolic link to containerd's socket: the runtime that "auto" or a configuration selects can be
 	// replaced.
 	endpoint string
+	ranges   string // of addresses
+	cniDir   string // what the runtime has at /var/lib/cni; "": that of the machine
 	runtime  *process
 	kubelet  *process
 	args     []string     // the kubelet's command line
@@ -59,8 +61,16 @@ func (n *node) kubeletLog() string { return filepath.Join(n.dir, "kubelet.log") 
 // residue.
 func newNode(t *testing.T, h *host, version string, number int) *node {
 	t.Helper()
+	n := offNode(t, h, version, number)
+	n.boot(t)
+	return n
+}
+
+// offNode is such a node before it is booted.
+func offNode(t *testing.T, h *host, version string, number int) *node {
+	t.Helper()
 	dir := mkdir(t, filepath.Join(h.dir, fmt.Sprintf("%s-%d", version, number)))
-	n := &node{host: h, version: version, number: number, dir: dir, tag: tag + string(rune('a'+number))}
+	n := &node{host: h, version: version, number: number, dir: dir, tag: tag + string(rune('a'+number)), ranges: allRanges}
 	n.root = mkdir(t, filepath.Join(n.dir, "root"))
 	n.pods = filepath.Join(n.root, "pods")
 	n.endpoint = filepath.Join(n.dir, "cri.sock")
@@ -72,6 +82,11 @@ func newNode(t *testing.T, h *host, version string, number int) *node {
 	t.Cleanup(server.Close)
 	n.url = server.URL
 	t.Cleanup(func() { n.stop(t) })
+	return n
+}
+
+func (n *node) boot(t *testing.T) {
+	t.Helper()
 	n.network(t)
 	n.cgroup(t)
 	n.runtime = n.startRuntime(t, engine)
@@ -79,7 +94,6 @@ func newNode(t *testing.T, h *host, version string, number int) *node {
 	n.importImage(t)
 	n.configure(t)
 	n.startKubelet(t)
-	return n
 }
 
 // network gives CNI a bridge of its own. Without an address on the host, a gateway or masquerading it changes no
@@ -90,13 +104,11 @@ func (n *node) network(t *testing.T) {
   "cniVersion": "0.4.0", "name": "%[1]s",
   "plugins": [{"type": "bridge", "bridge": "%[1]s", "ipam":
     {"type": "host-local", "ranges": %[2]s}}]
-}`, n.tag, n.ranges()))
+}`, n.tag, n.ranges))
 }
 
-// ranges returns the IPAM plugin's address ranges: each pod has an address of both.
-func (n *node) ranges() string {
-	return `[[{"subnet": "10.213.77.0/24"}], [{"subnet": "fd00:213:77::/120"}]]`
-}
+// allRanges are the IPAM plugin's address ranges: each pod has an address of both.
+const allRanges = `[[{"subnet": "10.213.77.0/24"}], [{"subnet": "fd00:213:77::/120"}]]`
 
 // cgroup makes the kubelet's cgroup root: its hierarchy is below a name of ours, and no other kubepods of this
 // machine is touched.
@@ -167,7 +179,12 @@ disabled_plugins = ["io.containerd.snapshotter.v1.aufs", "io.containerd.snapshot
     bin_dir = "/usr/lib/cni"
     conf_dir = "%[1]s/cni"
 `, n.dir, name, n.socket(name), image.Name, os.Getenv(snapshotter)))
-	return n.listens(t, launch(t, name, filepath.Join(n.dir, name+".log"), "containerd", "--config", config))
+	args := []string{"containerd", "--config", config}
+	if n.cniDir != "" { // no configuration has libcni's directory
+		within := []string{"unshare", "--mount", "--", "sh", "-c", `mount --bind "$0" "$1" && shift && exec "$@"`, n.cniDir, mkdirAll(cniDir)}
+		args = append(within, args...)
+	}
+	return n.listens(t, launch(t, name, filepath.Join(n.dir, name+".log"), args...))
 }
 
 // listens waits until the runtime accepts connections.

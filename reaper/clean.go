@@ -62,7 +62,9 @@ func (p *pass) sweepCNI(ctx context.Context) {
 	}
 	ctx, end := span.Start(ctx, "cni")
 	defer end(nil)
-	p.last.CNI = p.CNI.Sweep(ctx, p.permit(), p.snapshot, p.cleaned, p.write)
+	p.last.CNI = p.CNI.Sweep(ctx, CNISweep{
+		Permit: p.permit(), Snapshot: p.snapshot, Cleaned: p.cleaned, Retention: p.Settings.Retention, Write: p.write,
+	})
 	p.problems = append(p.problems, p.last.CNI.Problems...)
 	switch {
 	case p.opt.DryRun:

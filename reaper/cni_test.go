@@ -4,20 +4,21 @@ import (
 	"context"
 	"testing"
 	"time"
-
-	"github.com/orphan-reaper/orphan-reaper/parsers"
-	"github.com/orphan-reaper/orphan-reaper/reaper/judge"
 )
 
 type sweptCNI struct {
 	complete bool
 	sweeps   int
+	path     string
+	since    time.Duration
 }
 
-func (c *sweptCNI) Sweep(context.Context, judge.Permit, judge.Snapshot, []parsers.PodUID, func(...judge.Event) bool) *CNIStatus {
+func (c *sweptCNI) Sweep(context.Context, CNISweep) *CNIStatus {
 	c.sweeps++
 	return &CNIStatus{Complete: c.complete}
 }
+
+func (c *sweptCNI) Stuck() (path string, since time.Duration) { return c.path, c.since }
 
 // TestCNIRetries: after a boot the kubelet may run before its runtime. Its stale addresses are removed soon after the runtime
 // answers, and a node whose runtime never answers is not scanned all the time.
@@ -47,4 +48,15 @@ func TestCNIRetries(t *testing.T) {
 	}
 	turn(time.Hour)
 	turn(time.Hour)
+}
+
+// TestCNIStuck: a sweep that hangs at a file is a call that hangs.
+func TestCNIStuck(t *testing.T) {
+	d := newWorld().daemon()
+	for since, want := range map[time.Duration]string{stuckAfter - 1: "", stuckAfter: "/var/lib/cni/results"} {
+		d.CNI = &sweptCNI{path: "/var/lib/cni/results", since: since}
+		if got := d.Stuck(); got != want {
+			t.Errorf("after %s: %q, want %q", since, got, want)
+		}
+	}
 }

@@ -237,6 +237,12 @@ func (l *Loop) Stuck() string {
 	if path, since := l.Disk.Stuck(); since >= stuckAfter {
 		return path
 	}
+	if l.CNI == nil {
+		return ""
+	}
+	if path, since := l.CNI.Stuck(); since >= stuckAfter {
+		return path
+	}
 	return ""
 }
 

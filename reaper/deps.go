@@ -69,10 +69,21 @@ type Meter interface {
 
 // CNI sweeps the files of dead sandboxes: package cni. nil if the setting is off.
 type CNI interface {
-	// Sweep removes the stale files if the permit allows that, and returns its part of the status. cleaned are the pods
-	// that this pass has confirmed dead. write is for the events: the intent, after the archive is on disk and before the
-	// first removal, and the result. If it returns false for the intent, nothing is removed.
-	Sweep(ctx context.Context, permit judge.Permit, s judge.Snapshot, cleaned []parsers.PodUID, write func(...judge.Event) bool) *CNIStatus
+	// Sweep removes the stale files if the permit allows that, and returns its part of the status.
+	Sweep(ctx context.Context, sweep CNISweep) *CNIStatus
+	// Stuck is Disk's, of the calls of a sweep that changes something.
+	Stuck() (path string, since time.Duration)
+}
+
+// CNISweep is what a sweep goes by.
+type CNISweep struct {
+	Permit    judge.Permit
+	Snapshot  judge.Snapshot
+	Cleaned   []parsers.PodUID // that this pass has confirmed dead
+	Retention time.Duration    // of the archives
+	// Write is for the events: the intent, after the archive is on disk and before the first removal, and the result. If it
+	// returns false for the intent, nothing is removed.
+	Write func(...judge.Event) bool
 }
 
 // CNIStatus is what lies in CNI's directories: a file of a sandbox is its cache, or an address that host-local has given out.
@@ -97,13 +108,14 @@ type CNIStatus struct {
 	Operator bool      `json:"operator,omitempty"` // what only an operator can end
 }
 
-// CNINetwork is one network of host-local, or one of another IPAM plugin.
+// CNINetwork is one network of host-local, or one of another IPAM plugin. A pod gets an address of each range set, such as one
+// of IPv4 and one of IPv6: the numbers are those of the set that runs out first.
 type CNINetwork struct {
 	Name    string `json:"name"`
 	Used    int    `json:"used"`           // addresses that are reserved
 	Stale   int    `json:"stale"`          // of these, by dead sandboxes that are judged so now
 	Waiting int    `json:"waiting"`        // of these, by dead sandboxes that are not old enough
-	Size    int64  `json:"size,omitempty"` // addresses that its smallest range set can give out; 0 if not configured on the node
+	Size    int64  `json:"size,omitempty"` // addresses that the set can give out; 0 if none is configured on the node
 	Full    bool   `json:"full,omitempty"` // no new pod gets an address
 	// Keeper is the IPAM plugin that keeps the addresses, if it is not host-local: this program does nothing there.
 	Keeper string `json:"keeper,omitempty"`

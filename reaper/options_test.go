@@ -289,11 +289,17 @@ func TestEntryName(t *testing.T) {
 }
 
 // sweeper counts the CNI sweeps, and the pods of which they were told.
-type sweeper struct{ sweeps, cleaned int }
+type sweeper struct {
+	sweeps, cleaned int
+	retention       time.Duration
+}
 
-func (s *sweeper) Sweep(_ context.Context, _ judge.Permit, _ judge.Snapshot, cleaned []parsers.PodUID, _ func(...judge.Event) bool) *CNIStatus {
+func (*sweeper) Stuck() (path string, since time.Duration) { return "", 0 }
+
+func (s *sweeper) Sweep(_ context.Context, sweep CNISweep) *CNIStatus {
 	s.sweeps++
-	s.cleaned += len(cleaned)
+	s.cleaned += len(sweep.Cleaned)
+	s.retention = sweep.Retention
 	return &CNIStatus{Complete: true}
 }
 
@@ -304,11 +310,12 @@ func TestCNI(t *testing.T) {
 	d := w.daemon()
 	d.CNI = s
 	w.run(t.Context(), t, d, 10*time.Minute)
-	if *s != (sweeper{2, 1}) {
+	if s.sweeps != 2 || s.cleaned != 1 {
 		t.Errorf("one pod, ten minutes: %+v", *s)
 	}
+	d.Settings.Retention = 7 * time.Hour // a reload
 	w.run(t.Context(), t, d, 3*time.Hour)
-	if s.sweeps != 5 {
+	if s.sweeps != 5 || s.retention != 7*time.Hour {
 		t.Errorf("three hours later: %+v", *s)
 	}
 	if _, err := d.Pass(t.Context(), Options{Order: true}); err != nil || s.sweeps != 6 {

@@ -116,8 +116,7 @@ func (a *app) openNode(cfg *config.Config, to access, log *slog.Logger) (*opened
 	var sweeper reaper.CNI
 	if cfg.CNI {
 		sweeper, err = cni.New(cni.Config{
-			Dir: cfg.CNIDir, ConfDir: cfg.CNIConfDir, StateDir: cfg.StateDir, OlderThan: cfg.CNIOlderThan, Retention: cfg.Retention,
-			Endpoints: cfg.RuntimeEndpoints,
+			Dir: cfg.CNIDir, ConfDir: cfg.CNIConfDir, StateDir: cfg.StateDir, OlderThan: cfg.CNIOlderThan, Endpoints: cfg.RuntimeEndpoints,
 		})
 		if err != nil {
 			return nil, errors.Join(err, n.store.Close())

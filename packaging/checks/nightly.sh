@@ -21,7 +21,7 @@ goon=1
 # Beside real kubelets one suite at a time runs, since they share a place on the machine. The cluster comes first: a suite that
 # makes mount namespaces while scenarios run holds copies of their mounts.
 begin cluster make e2e-cluster
-begin e2e make e2e TESTFLAGS="-run 'Test(BesideKubelets|CNIStream)'"
+begin e2e make e2e TESTFLAGS="-run 'Test(BesideKubelets|CNIStream|FullRange)'"
 step long nice env ORPHAN_REAPER_LONG=1 GOFLAGS=-count=1 make test TESTFLAGS='-timeout 30m'
 step race nice env GOFLAGS=-count=1 make race TESTFLAGS='-timeout 30m'
 step fuzz nice make fuzz FUZZTIME=150s

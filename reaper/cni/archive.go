@@ -55,6 +55,7 @@ type archive struct {
 
 func (s *Sweeper) createArchive(now judge.Instant) (*archive, error) {
 	a := &archive{path: filepath.Join(s.cfg.StateDir, archivePrefix+now.Wall.UTC().Format("20060102T150405.000000000")+archiveSuffix)}
+	s.enter(a.path)
 	var err error
 	if a.file, err = s.changes.create(a.path); err != nil {
 		return nil, err
@@ -83,6 +84,7 @@ func (a *archive) add(name string, st *unix.Statx_t, text []byte) error {
 
 // finish ends the archive. When it returns nil, the archive and its name are on disk.
 func (s *Sweeper) finish(a *archive) error {
+	s.enter(a.path)
 	for _, end := range []func() error{a.tar.Close, a.zip.Close, a.buf.Flush, func() error { return s.changes.sync(a.file) }, a.file.Close} {
 		if err := end(); err != nil {
 			return err
@@ -101,6 +103,7 @@ func undo(archive string) string { return "tar -C / -xkf " + bounded.Shell(archi
 
 // drop removes an archive that is not needed.
 func (s *Sweeper) drop(archive string) error {
+	s.enter(archive)
 	dir, err := s.open.Open(s.cfg.StateDir)
 	if err != nil {
 		return err
@@ -110,7 +113,8 @@ func (s *Sweeper) drop(archive string) error {
 }
 
 // dropOld removes the archives that are older than the retention, also those that a killed process has not finished.
-func (s *Sweeper) dropOld(now judge.Instant) error {
+func (s *Sweeper) dropOld(now judge.Instant, retention time.Duration) error {
+	s.enter(s.cfg.StateDir)
 	entries, err := os.ReadDir(s.cfg.StateDir)
 	if err != nil {
 		return err
@@ -120,7 +124,7 @@ func (s *Sweeper) dropOld(now judge.Instant) error {
 			continue
 		}
 		info, err := e.Info()
-		if err == nil && now.Wall.Sub(info.ModTime()) > s.cfg.Retention {
+		if err == nil && now.Wall.Sub(info.ModTime()) > retention {
 			if err := s.drop(e.Name()); err != nil {
 				return fmt.Errorf("cannot remove the old archive %s: %w", e.Name(), err)
 			}

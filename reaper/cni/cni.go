@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
@@ -24,7 +25,6 @@ type Config struct {
 	ConfDir   string        // cni_conf_dir, default /etc/cni/net.d
 	StateDir  string        // where the archives are kept; it exists, since the ledger is there
 	OlderThan time.Duration // cni_older_than
-	Retention time.Duration // of the archives
 	Endpoints []string      // of runtimes; empty: the usual sockets that connect
 
 	Sockets []string // the usual sockets of runtimes
@@ -37,10 +37,31 @@ type Sweeper struct {
 	open    *fdpath.Opener
 	guard   bounded.Guard
 	changes changes
-	// callTime bounds one call to a runtime.
-	callTime time.Duration
-	cleaned  parsers.PodSet // confirmed dead since the start: a sweep may fail and be repeated
+	// callTime bounds one call to a runtime, readTime the reading of all files.
+	callTime, readTime time.Duration
+	cleaned            parsers.PodSet // confirmed dead since the start: a sweep may fail and be repeated
+	// at is where a sweep that changes something is, nil if none does.
+	at    atomic.Pointer[place]
+	clock func() time.Time
 }
+
+// place is a path, and since when a sweep is at it.
+type place struct {
+	path  string
+	since time.Time
+}
+
+// Stuck returns where a sweep that changes something is, and for how long it has made no progress there. It may be called
+// from any goroutine.
+func (s *Sweeper) Stuck() (path string, since time.Duration) {
+	if at := s.at.Load(); at != nil {
+		return at.path, s.clock().Sub(at.since)
+	}
+	return "", 0
+}
+
+// enter notes for Stuck that the next calls are about this path.
+func (s *Sweeper) enter(path string) { s.at.Store(&place{path, s.clock()}) }
 
 // New returns a sweeper. It fails if this kernel and its filters cannot distinguish mounts.
 func New(cfg Config) (*Sweeper, error) {
@@ -52,25 +73,28 @@ func New(cfg Config) (*Sweeper, error) {
 	if cfg.Sockets == nil {
 		cfg.Sockets = cri.UsualSockets("/")
 	}
-	return &Sweeper{cfg: cfg, open: open, changes: kernel{}, callTime: callTime, cleaned: parsers.PodSet{}}, nil
+	return &Sweeper{
+		cfg: cfg, open: open, changes: kernel{}, callTime: callTime, readTime: readTime, cleaned: parsers.PodSet{},
+		clock: time.Now, //nolint:forbidigo // for Stuck alone; no judgement depends on it
+	}, nil
 }
 
 // Sweep reads and judges all files, and removes the stale ones if the permit allows that.
-func (s *Sweeper) Sweep(ctx context.Context, permit judge.Permit, snapshot judge.Snapshot, cleaned []parsers.PodUID, write func(...judge.Event) bool) *reaper.CNIStatus {
-	for _, uid := range cleaned {
+func (s *Sweeper) Sweep(ctx context.Context, sweep reaper.CNISweep) *reaper.CNIStatus {
+	for _, uid := range sweep.Cleaned {
 		s.cleaned[uid] = true
 	}
-	now := snapshot.At
-	f, err := s.readBounded(ctx, s.rootOf(snapshot.Node), now)
+	now, node := sweep.Snapshot.At, sweep.Snapshot.Node
+	f, err := s.readBounded(ctx, s.rootOf(node), now)
 	if err != nil {
-		return &reaper.CNIStatus{Problems: []string{"cannot read CNI's files: " + err.Error()}}
+		return &reaper.CNIStatus{Problems: []string{"cannot read the files in " + s.cfg.Dir + ": " + err.Error()}}
 	}
 	e := evidence{stored: f.stored, doubt: f.doubt, kubelets: f.kubeletNetworks()}
 	f.problem(f.doubt)
 	e.boxes, err = s.askRuntimes(ctx)
 	switch {
-	case snapshot.Node.KubeletKnown.Truth != judge.Yes:
-		f.problem(errors.New("no CNI file is judged without a kubelet: " + snapshot.Node.KubeletKnown.Detail))
+	case node.KubeletKnown.Truth != judge.Yes:
+		f.problem(errors.New("no CNI file is judged without a kubelet: " + node.KubeletKnown.Detail))
 	case err != nil:
 		f.problem(fmt.Errorf("no CNI file is judged: %w", err))
 	default:
@@ -79,11 +103,12 @@ func (s *Sweeper) Sweep(ctx context.Context, permit judge.Permit, snapshot judge
 	e.addresses = sync.OnceValues(func() (map[netip.Addr]bool, error) { return e.boxes.addresses(ctx) })
 	stale := f.judge(&e)
 	f.status.Complete = e.complete
-	if permit.MayRemove() {
-		f.problem(s.dropOld(now))
+	if sweep.Permit.MayRemove() {
+		f.problem(s.dropOld(now, sweep.Retention))
 		if len(stale) > 0 {
-			s.remove(ctx, f, stale, now, write)
+			s.remove(ctx, f, stale, now, sweep.Write)
 		}
+		s.at.Store(nil)
 	}
 	f.status.Networks = f.networkStatus()
 	return &f.status
@@ -96,9 +121,9 @@ func (s *Sweeper) readBounded(ctx context.Context, root string, now judge.Instan
 		err   error
 	}
 	cleaned := maps.Clone(s.cleaned)
-	ctx, cancel := context.WithTimeout(ctx, readTime)
+	ctx, cancel := context.WithTimeoutCause(ctx, s.readTime, bounded.ErrHangs)
 	defer cancel()
-	r, err := bounded.Within(ctx, &s.guard, "CNI", readTime, func() result {
+	r, err := bounded.Within(ctx, &s.guard, "CNI", s.readTime, func() result {
 		f, err := s.read(ctx, root, now, cleaned)
 		return result{f, err}
 	})

@@ -123,9 +123,10 @@ func (f *found) judge(e *evidence) []file {
 
 // count adds a file to the status, and reports whether it is stale.
 func (f *found) count(x *file, s state, why string) bool {
-	n := &network{}
-	if f.dirs[x.dir].kind == address {
-		n = f.networks[f.texts[x.net]]
+	tally := func(change func(*counts)) {
+		if f.dirs[x.dir].kind == address {
+			f.tally(f.texts[x.net], f.texts[x.last], change)
+		}
 	}
 	switch s {
 	case isUnknown:
@@ -137,10 +138,10 @@ func (f *found) count(x *file, s state, why string) bool {
 		f.status.Others++
 	case isWaiting:
 		f.status.Waiting++
-		n.Waiting++
+		tally(func(n *counts) { n.waiting++ })
 	case isStale:
 		f.status.Stale++
-		n.Stale++
+		tally(func(n *counts) { n.stale++ })
 	case isAlive:
 	}
 	return s == isStale

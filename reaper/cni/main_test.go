@@ -20,6 +20,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper"
 	"github.com/orphan-reaper/orphan-reaper/reaper/cri/fakecri"
 	"github.com/orphan-reaper/orphan-reaper/reaper/judge"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 // testNode is a node below a directory: it has booted when the test began, and it is two days later. The files are an hour
@@ -34,8 +35,13 @@ type testNode struct {
 	snapshot judge.Snapshot
 	changes  changes
 	events   []judge.Event
-	refuse   bool // the ledger refuses the events
+	// retention of the archives.
+	retention time.Duration
+	refuse    bool // the ledger refuses the events
 }
+
+// The tests mount for real, in a mount namespace of their own.
+func TestMain(m *testing.M) { testkit.Main(m) }
 
 const later = 48 * time.Hour
 
@@ -48,7 +54,7 @@ func must(tb testing.TB, err error) {
 
 func newNode(tb testing.TB) *testNode {
 	tb.Helper()
-	n := &testNode{tb: tb, dir: tb.TempDir(), changes: kernel{}}
+	n := &testNode{tb: tb, dir: tb.TempDir(), changes: kernel{}, retention: 2 * later}
 	n.now = judge.Instant{Wall: time.Now().Add(later), BootID: "b", Boot: later + 30*time.Minute}
 	n.snapshot = judge.Snapshot{At: n.now, Node: judge.Node{KubeletKnown: judge.Fact{Truth: judge.Yes}, SeesMounts: judge.Fact{Truth: judge.Yes}}}
 	for _, dir := range []string{"root/run/netns", "cni", "conf", "state"} {
@@ -57,7 +63,7 @@ func newNode(tb testing.TB) *testNode {
 	must(tb, os.Symlink("/run", n.path("root/var-run"))) // an absolute link leads below the node's root
 	n.write("conf/10-cbr0.conflist", `{"name":"cbr0","plugins":[{"type":"bridge","ipam":{"type":"host-local","ranges":[[{"subnet":"10.244.0.0/24"}]]}},{"type":"portmap"}]}`)
 	n.cfg = Config{
-		Dir: n.path("cni"), ConfDir: n.path("conf"), StateDir: n.path("state"), OlderThan: 24 * time.Hour, Retention: 2 * later,
+		Dir: n.path("cni"), ConfDir: n.path("conf"), StateDir: n.path("state"), OlderThan: 24 * time.Hour,
 		Sockets: []string{n.path("s")}, Root: n.path("root"),
 	}
 	var err error
@@ -145,12 +151,15 @@ func (n *testNode) sweepBy(s *Sweeper, standing judge.Standing, cleaned ...parse
 	n.tb.Helper()
 	n.now.Wall = n.now.Wall.Add(time.Second) // no two sweeps are at the same time
 	n.snapshot.At = n.now
-	return s.Sweep(n.tb.Context(), standing.Gate(), n.snapshot, cleaned, func(events ...judge.Event) bool {
+	write := func(events ...judge.Event) bool {
 		if n.refuse {
 			return false
 		}
 		n.events = append(n.events, events...)
 		return true
+	}
+	return s.Sweep(n.tb.Context(), reaper.CNISweep{
+		Permit: standing.Gate(), Snapshot: n.snapshot, Cleaned: cleaned, Retention: n.retention, Write: write,
 	})
 }
 

@@ -10,40 +10,43 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 )
 
-// network is what is known of one network of host-local.
+// network counts the addresses of one network of host-local: all of them, and those of each range set.
 type network struct {
-	reaper.CNINetwork
-
-	sets []int64 // reserved addresses in each range set
+	all  counts
+	sets []counts
 }
+
+type counts struct{ used, stale, waiting int }
 
 // mostShown bounds the networks of the status: those that are full, and those with the most stale addresses.
 const mostShown = 100
 
-// reserve counts a reserved address.
-func (f *found) reserve(name, addr string) {
+// tally counts an address of a network.
+func (f *found) tally(name, addr string, change func(*counts)) {
 	n := f.networks[name]
 	if n == nil {
-		n = &network{CNINetwork: reaper.CNINetwork{Name: bounded.Name(name)}, sets: make([]int64, len(f.conf.networks[name].sets))}
+		n = &network{sets: make([]counts, len(f.conf.networks[name].sets))}
 		f.networks[name] = n
 	}
-	n.Used++
-	f.inSets(n, name, addr, 1)
-}
-
-// release uncounts an address that was stale.
-func (f *found) release(name, addr string) {
-	n := f.networks[name]
-	n.Used--
-	n.Stale--
-	f.inSets(n, name, addr, -1)
-}
-
-func (f *found) inSets(n *network, name, addr string, by int64) {
+	change(&n.all)
 	for i, set := range f.conf.networks[name].sets {
 		if set.contains(addressOf(addr)) {
-			n.sets[i] += by
+			change(&n.sets[i])
 		}
+	}
+}
+
+// status returns the counts of the range set that runs out first: a pod gets one address of each.
+func (n *network) status(name string, sets []rangeSet) reaper.CNINetwork {
+	shown, size := n.all, int64(0)
+	for i, set := range sets {
+		if i == 0 || set.size-int64(n.sets[i].used) < size-int64(shown.used) {
+			shown, size = n.sets[i], set.size
+		}
+	}
+	return reaper.CNINetwork{
+		Name: bounded.Name(name), Used: shown.used, Stale: shown.stale, Waiting: shown.waiting, Size: size,
+		Full: len(sets) > 0 && int64(shown.used) >= size,
 	}
 }
 
@@ -54,17 +57,11 @@ func (f *found) networkStatus() []reaper.CNINetwork {
 		if conf.keeper != "" {
 			all = append(all, reaper.CNINetwork{Name: bounded.Name(name), Keeper: bounded.Name(conf.keeper)})
 		} else if f.networks[name] == nil {
-			f.networks[name] = &network{CNINetwork: reaper.CNINetwork{Name: bounded.Name(name)}, sets: make([]int64, len(conf.sets))}
+			f.networks[name] = &network{sets: make([]counts, len(conf.sets))}
 		}
 	}
 	for name, n := range maps.All(f.networks) {
-		for i, set := range f.conf.networks[name].sets {
-			if n.Size == 0 || set.size < n.Size {
-				n.Size = set.size
-			}
-			n.Full = n.Full || n.sets[i] >= set.size
-		}
-		all = append(all, n.CNINetwork)
+		all = append(all, n.status(name, f.conf.networks[name].sets))
 	}
 	worst := func(a, b reaper.CNINetwork) int {
 		if a.Full != b.Full {

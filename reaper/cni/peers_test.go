@@ -71,12 +71,16 @@ func TestPeers(t *testing.T) {
 	}
 }
 
-// TestFullRange: after a hard reboot 253 of 254 addresses are stale. They go at once, and the status says what was full.
+// TestFullRange: after a hard reboot 253 of 254 addresses are stale. They go at once, and the status has the range set that was
+// full, whose addresses are not those of both families.
 func TestFullRange(t *testing.T) {
 	n := newNode(t)
+	n.write("conf/10-cbr0.conflist", `{"name":"cbr0","plugins":[{"type":"bridge","ipam":{"type":"host-local",
+"ranges":[[{"subnet":"fd00:10::/64"}],[{"subnet":"10.244.0.0/24"}]]}}]}`)
 	var stale []string
 	for i := 2; i <= 254; i++ {
-		stale = append(stale, n.address("cbr0", fmt.Sprintf("10.244.0.%d", i), idOf(fmt.Sprint(i))))
+		id := idOf(fmt.Sprint(i))
+		stale = append(stale, n.address("cbr0", fmt.Sprintf("10.244.0.%d", i), id), n.address("cbr0", fmt.Sprintf("fd00:10::%x", i), id))
 	}
 	s, err := New(n.cfg)
 	must(t, err)

@@ -177,7 +177,7 @@ func (s *Sweeper) read(ctx context.Context, rootDir string, now judge.Instant, c
 			f.problem(r.readDir(ctx, directory{n.dir, []string{name}, address}))
 		}
 	}
-	return f, ctx.Err()
+	return f, context.Cause(ctx)
 }
 
 // readNetworks reads the directory of each network of host-local.
@@ -217,7 +217,7 @@ func (r *reader) readDir(ctx context.Context, d directory) error {
 	err = dir.Each(func(e fdpath.Entry) error {
 		switch {
 		case ctx.Err() != nil:
-			return ctx.Err()
+			return context.Cause(ctx)
 		case len(r.files) >= mostFiles:
 			return errManyFiles
 		case e.Kind == unix.DT_DIR || d.kind == address && !isAddress(e.Name):
@@ -252,7 +252,7 @@ func (r *reader) readFile(d *directory, name string) {
 	}
 	if d.kind == address {
 		c.network, c.ifName = path.Base(d.path()), name
-		r.reserve(c.network, name)
+		r.tally(c.network, name, func(n *counts) { n.used++ })
 	}
 	if c.contradiction != "" {
 		r.status.Unknown++

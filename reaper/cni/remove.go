@@ -92,12 +92,13 @@ func (r *removal) archive(ctx context.Context, a *archive, stale []file) ([]file
 func (r *removal) each(files []file, step func(dir *fdpath.Dir, x *file) error) error {
 	var dir *fdpath.Dir
 	defer func() { dir.Close() }()
-	at := -1
+	at, place := -1, ""
 	for i := range files {
 		x := &files[i]
 		if int(x.dir) != at {
 			dir.Close()
-			at = int(x.dir)
+			at, place = int(x.dir), r.dirs[x.dir].path()
+			r.enter(place)
 			var err error
 			if dir, err = r.dirs[at].open(r.Sweeper.open); err != nil {
 				r.failed(x, err)
@@ -106,6 +107,7 @@ func (r *removal) each(files []file, step func(dir *fdpath.Dir, x *file) error) 
 		if dir == nil {
 			continue
 		}
+		r.enter(place)
 		if err := step(dir, x); err != nil {
 			return err
 		}
@@ -165,7 +167,7 @@ func (r *removal) unlinkOne(dir *fdpath.Dir, x *file) error {
 	r.status.Files--
 	r.status.Bytes -= fdpath.Size(&st)
 	if k == address {
-		r.release(r.texts[x.net], r.texts[x.last])
+		r.tally(r.texts[x.net], r.texts[x.last], func(n *counts) { n.used, n.stale = n.used-1, n.stale-1 })
 	}
 	return nil
 }

@@ -171,7 +171,7 @@ func (f failing) sync(*os.File) error { return unix.ENOSPC }
 // TestRetention: an archive is kept for the retention, and no other file is removed.
 func TestRetention(t *testing.T) {
 	n := newNode(t)
-	n.cfg.Retention = 12 * time.Hour
+	n.retention = 12 * time.Hour
 	keep := []string{n.write("state/cni-new.tar.gz", ""), n.write("state/ledger.jsonl", ""), n.write("state/cni-x.tar.gz/y", "")}
 	n.age(keep[0], 11*time.Hour)
 	gone := n.write("state/cni-old.tar.gz", "")

@@ -2,7 +2,6 @@ package quarantine
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"os/exec"
 	"runtime"
@@ -12,10 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/orphan-reaper/orphan-reaper/reaper/content"
-	"github.com/orphan-reaper/orphan-reaper/reaper/fdpath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/judge"
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
@@ -70,25 +66,12 @@ func TestStuck(t *testing.T) {
 	testkit.There(t, tr.entry()+".json", true)
 }
 
-// hungFUSE mounts a FUSE file system whose server never answers, so every access hangs until it is ended.
-func hungFUSE(t *testing.T, at string) (end func()) {
-	t.Helper()
-	fd, err := unix.Open("/dev/fuse", unix.O_RDWR|unix.O_CLOEXEC, 0)
-	if err != nil {
-		testkit.Skip(t, "no /dev/fuse: ", err)
-	}
-	end = sync.OnceFunc(func() { fdpath.Close(fd) })
-	t.Cleanup(end)
-	testkit.Mount(t, "hung", at, "fuse", unix.MS_NOSUID|unix.MS_NODEV, fmt.Sprintf("fd=%d,rootmode=40000,user_id=0,group_id=0", fd))
-	return end
-}
-
 // TestHungRoot has a kubelet's root whose disk does not answer: Stuck reports it while the check at the beginning of a pass
 // waits.
 func TestHungRoot(t *testing.T) {
 	tr := newTree(t)
 	q := tr.open(false)
-	end := hungFUSE(t, tr.Root)
+	end := testkit.HungFUSE(t, tr.Root)
 	done := make(chan error)
 	go func() { done <- q.Movable() }()
 	for path := ""; path == ""; path, _ = q.Stuck() {
@@ -119,7 +102,7 @@ func TestHungFUSE(t *testing.T) {
 			for way, no := range testkit.Ways {
 				t.Run(way, func(t *testing.T) {
 					tr, q, m := entryWith(t, no, remove, "dir "+at)
-					hungFUSE(t, tr.entry()+"/"+at)
+					testkit.HungFUSE(t, tr.entry()+"/"+at)
 					o := run1(t, q, m)
 					if o.Result == judge.Done || o.Result == judge.Partly || !strings.Contains(o.Err, mounted) {
 						t.Fatalf("%+v", o)
@@ -140,7 +123,7 @@ func TestHungPod(t *testing.T) {
 			tr := newTree(t)
 			q := tr.open(no)
 			m := tr.move(uidA)
-			hungFUSE(t, tr.pod())
+			testkit.HungFUSE(t, tr.pod())
 			want(t, run1(t, q, m), judge.Refused, mounted)
 			if _, _, err := q.Where(uidA, entryA); err == nil || !strings.Contains(err.Error(), mounted) {
 				t.Error(err)

@@ -186,7 +186,7 @@ func TestUnmountCrossing(t *testing.T) {
 // TestUnmountServer checks that a file system with a server, which may hang, is not entered to unmount what is in it.
 func TestUnmountServer(t *testing.T) {
 	n := newMounted(t, "dir "+csiMount)
-	hungFUSE(t, n.pod()+"/"+csiMount)
+	testkit.HungFUSE(t, n.pod()+"/"+csiMount)
 	mounts := n.mounts()
 	if len(mounts) != 1 {
 		t.Fatalf("%v", mounts)

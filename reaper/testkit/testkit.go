@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"reflect"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"unsafe"
@@ -131,6 +132,19 @@ func Mount(tb testing.TB, source, target, fstype string, flags uintptr, data str
 			tb.Error(err)
 		}
 	})
+}
+
+// HungFUSE mounts a FUSE file system whose server never answers, so every access hangs until it is ended.
+func HungFUSE(tb testing.TB, at string) (end func()) {
+	tb.Helper()
+	fd, err := unix.Open("/dev/fuse", unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
+		Skip(tb, "no /dev/fuse: ", err)
+	}
+	end = sync.OnceFunc(func() { _ = unix.Close(fd) })
+	tb.Cleanup(end)
+	Mount(tb, "hung", at, "fuse", unix.MS_NOSUID|unix.MS_NODEV, fmt.Sprintf("fd=%d,rootmode=40000,user_id=0,group_id=0", fd))
+	return end
 }
 
 // Loop attaches a loop device to a file until the test ends. A container or a user namespace may have none.
