@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper"
+	"github.com/orphan-reaper/orphan-reaper/reaper/cri/fakecri"
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
@@ -23,6 +24,9 @@ func TestHung(t *testing.T) {
 		if got.Complete || got.Files != 0 || got.Operator || len(got.Problems) != 1 || !strings.Contains(got.Problems[0], want) {
 			t.Errorf("want %q: %+v", want, got)
 		}
+	}
+	if calls := n.cri.Calls(fakecri.ListPodSandbox); calls > 0 { // else a sandbox that is made meanwhile has files and is in no list
+		t.Errorf("the runtime was asked %d times before the files were read", calls)
 	}
 	end()
 	for problems := ""; !strings.Contains(problems, "not connected"); {

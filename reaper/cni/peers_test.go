@@ -14,7 +14,7 @@ import (
 
 // TestPeers has the cases at which the scripts that do this job fail: StarlingX's k8s-cni-cache-cleanup takes a runtime that
 // fails, or that has lost its list, for a node without pods; it removes the files of a sandbox without a running container, and
-// knows neither multus/results nor an interface with a dash or dot. api-cni-cleanup removes lock and last_reserved_ip.
+// knows neither multus/results nor cri-dockerd's cache, nor an interface with a dash or dot. api-cni-cleanup removes lock and last_reserved_ip.
 // Antrea's gc-host-local.sh frees all addresses when the list is empty.
 func TestPeers(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -37,6 +37,7 @@ func TestPeers(t *testing.T) {
 			for i := range 200 {
 				box := fmt.Sprintf("dead-%d", i)
 				dead = append(dead, n.leak(box, fmt.Sprintf("10.244.0.%d", i+2))...)
+				dead = append(dead, n.write("cni/cache/results/cbr0-"+idOf(box)+"-net-1", cacheText("cbr0", idOf(box), "net-1", deadUID, "")))
 			}
 			for i := range 50 {
 				box := fmt.Sprintf("living-%d", i)

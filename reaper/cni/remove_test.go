@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -83,12 +84,16 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// TestOrder: the archive is on disk before the intent, and the intent is in the ledger before the first file goes.
+// TestOrder: the archive is whole when it is synced, it is on disk before the intent, and the intent is in the ledger before
+// the first file goes.
 func TestOrder(t *testing.T) {
 	n := newNode(t)
 	files := n.leak("gone", "10.244.0.7")
 	var calls []string
-	n.changes = hooked{before: func(call, _ string) {
+	n.changes = hooked{before: func(call, name string) {
+		if have := n.archived(); call == "sync" && strings.HasPrefix(filepath.Base(name), archivePrefix) && len(have) != len(files) {
+			t.Errorf("the archive was synced with %d files of %d", len(have), len(files))
+		}
 		if call == "unlink" && (len(n.events) != 1 || n.events[0].Kind != judge.EventCNIRemoving || n.events[0].Archive == "") {
 			t.Errorf("removed with the events %+v", n.events)
 		}
