@@ -217,7 +217,7 @@ func TestOwner(t *testing.T) {
 		"0::/kubepods.slice/kubepods-pod" + strings.ReplaceAll(uid, "-", "_") + ".slice/cri-containerd-a.scope\n": {pod: uid},
 		"3:memory:/kubepods/pod" + uid + "/c\n1:name=systemd:/system.slice/containerd.service\n":                  {pod: uid, unit: "containerd.service"},
 		"0::/kubepods/pod" + other + "/c/kubepods/pod" + uid + "\n":                                               {pod: uid}, // other is this whole node
-		"0::/user.slice/user-1000.slice/user@1000.service/pod" + uid + ".slice/x.service\n":                       {},
+		"0::/user.slice/user-1000.slice/user@1000.service/pod" + uid + "/x\n":                                     {},
 		"0::/../../system.slice/kubelet.service\n":                                                                {unit: "kubelet.service"},
 		"0::/\n": {},
 	} {

@@ -30,6 +30,16 @@ func TestBusy(t *testing.T) {
 	s = n.scanner()
 	s.limit = forever
 	wantBusy(t, s.Scan(stopped, []parsers.PodUID{uid}, nil), uid)
+	// One that is told to stop while a sensor reads.
+	ctx, stop := context.WithCancel(t.Context())
+	cut := sense(ctx, s, "test", func(ctx context.Context) (int, error) {
+		stop()
+		<-ctx.Done()
+		return 0, ctx.Err()
+	})
+	if cut.doubt.err == nil || !cut.doubt.busy {
+		t.Errorf("%+v", cut.doubt)
+	}
 }
 
 func wantBusy(t *testing.T, s judge.Snapshot, uid parsers.PodUID) {
