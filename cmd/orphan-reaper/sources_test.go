@@ -31,6 +31,9 @@ func TestFollowNext(t *testing.T) {
 		file := testkit.WriteText(t, filepath.Join(t.TempDir(), "log"),
 			`E1129 10:00:00.000001    100 kubelet_volumes.go:245] "Orphan pod" err="orphaned pod \"`+uid+`\" found, but x"`+"\n")
 		lost := s.follow(t.Context(), judge.Node{Journal: judge.No, Kubelet: judge.Kubelet{PID: 1, Logs: []judge.LogFile{{Path: file, Own: true}}}}, true)
+		if f := s.following.Files; len(f) != 1 || f[0].Path != file {
+			t.Fatalf("followed are %+v, and not %s", f, file)
+		}
 		if line := <-s.lines; lost || !strings.Contains(string(line.Text), uid) {
 			t.Errorf("not %s, but %s", uid, line.Text)
 		}
