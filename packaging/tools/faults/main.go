@@ -44,7 +44,9 @@ type fault struct {
 }
 
 // lists has the faults of all rooms.
-var lists = [][]fault{judgeFaults, boundedFaults, auditFaults, fleetFaults, configFaults, showFaults}
+var lists = [][]fault{
+	judgeFaults, nodeFaults, criFaults, boundedFaults, auditFaults, cniFaults, fleetFaults, configFaults, showFaults,
+}
 
 func (f *fault) room() string { return path.Dir(f.file) }
 
