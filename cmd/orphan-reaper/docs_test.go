@@ -103,7 +103,7 @@ func TestDocs(t *testing.T) {
 		switch calls[call] {
 		case "sweep":
 			flags = " --hold=1s --confirm=1s"
-		case "unmount", "quarantine purge":
+		case "unmount":
 			flags = " --yes" // there is no terminal to ask at
 		}
 		if stdout, stderr, code := s.run(strings.ReplaceAll(call, "UID", pod(i)) + flags); code != 0 && code != codeOperator {

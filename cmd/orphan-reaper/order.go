@@ -44,11 +44,8 @@ func (a *app) terminal() bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// ask asks on the terminal, and returns an error unless the answer is the word. Without a terminal nobody agrees: --yes does.
+// ask asks on the terminal, and returns an error unless the answer is the word.
 func (a *app) ask(question, word string) error {
-	if !a.terminal() {
-		return usagef("--yes does it without asking", "nothing was changed: there is no terminal on which to ask")
-	}
 	_, _ = fmt.Fprintf(a.stderr, "%s Type %s to go on: ", question, word)
 	answer, err := bufio.NewReader(io.LimitReader(a.in, 4096)).ReadString('\n')
 	if err != nil && !errors.Is(err, io.EOF) {

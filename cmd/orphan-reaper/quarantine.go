@@ -66,10 +66,10 @@ func newPurgeCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "purge UID...", Short: "Remove pods from quarantine for ever, with a user's data", Args: needPods(0),
 		Long: `Remove all that is left of pods in quarantine, also volumes with a user's data.
-It cannot be undone, so it asks first. Without a terminal it needs --yes.`,
+It cannot be undone. On a terminal it asks first.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.order(cmd, args, func(n *opened, uids []parsers.PodUID) ([]judge.Event, error) {
-				if !yes {
+				if !yes && a.terminal() {
 					if err := a.ask(fmt.Sprintf("Remove %s for ever?", uids), "purge"); err != nil {
 						return nil, err
 					}

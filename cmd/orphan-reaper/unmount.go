@@ -22,8 +22,8 @@ func newUnmountCommand(a *app) *cobra.Command {
 		Use: "unmount UID", Short: "Unmount what keeps a dead pod's directory busy", Args: needPods(1),
 		Long: `Unmount what is mounted in the directory of a pod that is dead but for that: the
 kubelet has reported it, or that it waits for its volumes, within 30 seconds.
-The command shows the mounts, asks, and unmounts the innermost first. Without a
-terminal it needs --yes. What is in use stays: nothing is unmounted lazily or by force. What lies in memory (tmpfs)
+The command shows the mounts, asks, and unmounts the innermost first. What is in
+use stays: nothing is unmounted lazily or by force. What lies in memory (tmpfs)
 is lost, as when the kubelet ends a pod.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return a.unmount(cmd, args, dryRun, yes) },
 	}
@@ -59,11 +59,13 @@ func (a *app) unmount(cmd *cobra.Command, args []string, dryRun, yes bool) error
 	}
 	n.sources.follow(ctx, s.Node, false) // the operator may need longer than a report counts
 	agree := func(u reaper.Unmounting) error {
-		if dryRun {
+		switch {
+		case dryRun:
 			return errDryRun
-		}
-		if yes {
+		case yes:
 			return nil
+		case !a.terminal():
+			return usagef("use --yes", "there is no terminal on which to ask")
 		}
 		if err := show.Unmount(a.stderr, u); err != nil {
 			return err
