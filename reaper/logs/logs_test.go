@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/nxadm/tail"
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 )
 
@@ -91,28 +93,34 @@ func TestBeginsInMessage(t *testing.T) {
 	}
 }
 
-// TestQuotedWhileBusy: the lines of a message stay parts of it while they wait for the reader of Lines.
+// TestQuotedWhileBusy: the lines of a message stay parts of it while they wait for the reader of Lines. A line that is waited
+// for is none of it.
 func TestQuotedWhileBusy(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "kubelet.log")
-	write(t, path, info+"\n", 0)
-	var late atomic.Int64
-	f := followAt(t, path, func() time.Time { return time.Now().Add(time.Duration(late.Load())) })
-	const many = 3000 // more than Lines holds
-	var text strings.Builder
-	text.WriteString("E1128 17:13:49.000000    1234 nestedpendingoperations.go:348] Operation failed: mounting arguments: -t nfs s:/x\n")
-	for i := range many {
-		fmt.Fprintf(&text, victim+"\n", i+1000)
-	}
-	write(t, path, text.String(), os.O_APPEND)
-	for len(f.Lines()) < cap(f.Lines()) {
-		time.Sleep(time.Millisecond)
-	}
-	late.Store(int64(time.Minute))
-	for _, l := range until(t, f, fmt.Sprintf("%012d", many+999)) {
-		if l.Whole && !strings.Contains(string(l.Text), "000000000000") {
-			t.Fatalf("a quoted line counts: %s", l.Text)
+	synctest.Test(t, func(t *testing.T) {
+		lines := make(chan *tail.Line, 10)
+		lines <- &tail.Line{Text: info} // the first line may be the rest of another
+		lines <- &tail.Line{Text: "E1128 17:13:49.000000    1234 nestedpendingoperations.go:348] Operation failed: mounting arguments: -t nfs s:/x"}
+		for range 4 {
+			lines <- &tail.Line{Text: fmt.Sprintf(victim, 1)}
 		}
-	}
+		time.AfterFunc(time.Hour, func() {
+			lines <- &tail.Line{Text: fmt.Sprintf(victim, 2)}
+			close(lines)
+		})
+		var stream parsers.Stream
+		stream.Begin(time.Now().Add(-time.Hour))
+		var whole []bool
+		arrival := waits{at: time.Now(), now: time.Now}
+		for line := range arrival.each(lines) {
+			l := parsers.Line{Text: []byte(line.Text)}
+			stream.Next(&l, arrival.at)
+			whole = append(whole, l.Whole)
+			time.Sleep(time.Minute) // as long as Lines is full
+		}
+		if want := []bool{false, true, false, false, false, false, true}; !slices.Equal(whole, want) {
+			t.Errorf("these count: %v, want %v", whole, want)
+		}
+	})
 }
 
 // TestFile follows a file over what happens to logs.
