@@ -15,6 +15,8 @@ import (
 	"path"
 	"regexp"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -37,15 +39,18 @@ const (
 // fault is one planted fault.
 type fault struct {
 	kind     kind
-	slip     string   // what somebody did wrong: "Dead ignores a mount that could not be read"
-	file, in string   // the file, and the function, method (Type.Name), type, variable or constant that has the text
-	old, new string   // the text, which is there once, and what it becomes
-	tests    []string // the directories of the packages whose tests run, in this order. Empty: the file's own
+	slip     string // what somebody did wrong: "Dead ignores a mount that could not be read"
+	file, in string // the file, and the function, method (Type.Name), type, variable or constant that has the text
+	old, new string // the text, which is there once, and what it becomes
+	// tests are the directories of the packages whose tests run, in this order. Empty: the file's own. A regular expression
+	// after the directory and a space names the tests that run where the whole package takes long.
+	tests []string
 }
 
 // lists has the faults of all rooms.
 var lists = [][]fault{
-	judgeFaults, nodeFaults, criFaults, boundedFaults, auditFaults, cniFaults, fleetFaults, configFaults, showFaults,
+	parsersFaults, judgeFaults, reaperFaults, quarantineFaults, ledgerFaults, logsFaults, fdpathFaults, contentFaults,
+	nodeFaults, criFaults, boundedFaults, auditFaults, cniFaults, fleetFaults, configFaults, showFaults,
 }
 
 func (f *fault) room() string { return path.Dir(f.file) }
@@ -101,17 +106,49 @@ func run(ctx context.Context) (err error) {
 	if err := t.unchanged(ctx, faults); err != nil {
 		return err
 	}
-	results := make([]result, 0, len(faults))
-	for i, f := range faults {
-		fmt.Printf("%3d/%d  %-11s  %s: %s\n", i+1, len(faults), f.kind, f.room(), f.slip)
-		r, err := t.try(ctx, f)
-		if err != nil {
-			return fmt.Errorf("%s, %s: %s: %w", f.file, f.in, f.slip, err)
-		}
-		fmt.Printf("%9s%s, %.1f s\n", "", r, r.took.Seconds())
-		results = append(results, r)
+	results, err := t.all(ctx, faults)
+	if err != nil {
+		return err
 	}
 	return report(results)
+}
+
+// each calls do for 0 to n-1, some at once: most tests wait for the disk. It ends with the first error.
+func each(ctx context.Context, n int, do func(ctx context.Context, i int) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var next atomic.Int64
+	var workers sync.WaitGroup
+	for range atOnce {
+		workers.Go(func() {
+			for i := int(next.Add(1)) - 1; i < n && ctx.Err() == nil; i = int(next.Add(1)) - 1 {
+				if err := do(ctx, i); err != nil {
+					cancel(err)
+				}
+			}
+		})
+	}
+	workers.Wait()
+	return context.Cause(ctx)
+}
+
+// all tries the faults.
+func (t *tester) all(ctx context.Context, faults []fault) ([]result, error) {
+	results, wrong := make([]result, len(faults)), make([]error, len(faults))
+	var done atomic.Int64
+	err := each(ctx, len(faults), func(ctx context.Context, i int) error {
+		f := faults[i]
+		r, err := t.try(ctx, f)
+		if err != nil && ctx.Err() == nil {
+			wrong[i] = fmt.Errorf("%s, %s: %s: %w", f.file, f.in, f.slip, err)
+		}
+		if results[i] = r; err != nil {
+			return ctx.Err()
+		}
+		fmt.Printf("%3d/%d  %-11s  %s: %s\n%9s%s, %.1f s\n", done.Add(1), len(faults), f.kind, f.room(), f.slip, "", r, r.took.Seconds())
+		return nil
+	})
+	return results, errors.Join(append(wrong, err)...)
 }
 
 // unchanged runs the tests once without a fault: else a test that fails anyway would count as one that catches.
@@ -121,16 +158,17 @@ func (t *tester) unchanged(ctx context.Context, faults []fault) error {
 		all = append(all, f.packages()...)
 	}
 	slices.Sort(all)
-	for _, pkg := range slices.Compact(all) {
+	all = slices.Compact(all)
+	return each(ctx, len(all), func(ctx context.Context, i int) error {
 		from := time.Now()
-		failed, err := t.test(ctx, pkg, "")
+		failed, err := t.test(ctx, all[i], "")
 		if err == nil && failed != "" {
 			err = fmt.Errorf("%s: repair it first", failed)
 		}
 		if err != nil {
-			return fmt.Errorf("the tests of %s fail without a fault: %w", pkg, err)
+			return fmt.Errorf("the tests of %s fail without a fault: %w", all[i], err)
 		}
-		fmt.Printf("without a fault: %s passes, %.1f s\n", pkg, time.Since(from).Seconds())
-	}
-	return nil
+		fmt.Printf("without a fault: %s passes, %.1f s\n", all[i], time.Since(from).Seconds())
+		return nil
+	})
 }

@@ -11,13 +11,16 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"time"
 )
 
-// timeout is go test's for one package.
-const timeout = "120s"
+const (
+	timeout = "120s" // go test's for one package
+	atOnce  = 2      // test runs side by side
+)
 
 // tester runs tests of the program, with and without a fault.
 type tester struct {
@@ -46,7 +49,11 @@ func (t *tester) try(ctx context.Context, f fault) (result, error) {
 	if err != nil {
 		return r, err
 	}
-	changed, overlay := filepath.Join(t.dir, filepath.Base(f.file)), filepath.Join(t.dir, "overlay.json")
+	dir, err := os.MkdirTemp(t.dir, "")
+	if err != nil {
+		return r, err
+	}
+	changed, overlay := filepath.Join(dir, filepath.Base(f.file)), filepath.Join(dir, "overlay.json")
 	original, err := filepath.Abs(filepath.Join(t.root, f.file))
 	if err != nil {
 		return r, err
@@ -73,9 +80,13 @@ type event struct {
 	Action, Test, Output, FailedBuild string
 }
 
-// test runs the tests of a package, and returns the first that failed, "" if none did. What does not compile is an error.
-func (t *tester) test(ctx context.Context, pkg, overlay string) (failed string, err error) {
+// test runs tests of a package, and returns the first that failed, "" if none did. What does not compile is an error.
+func (t *tester) test(ctx context.Context, tests, overlay string) (failed string, err error) {
 	args := []string{"test", "-json", "-vet=off", "-count=1", "-failfast", "-timeout", timeout}
+	pkg, named, _ := strings.Cut(tests, " ")
+	if named != "" {
+		args = append(args, "-run", "^(?:"+named+")$")
+	}
 	if overlay != "" {
 		args = append(args, "-overlay", overlay)
 	}
@@ -104,11 +115,18 @@ func (t *tester) test(ctx context.Context, pkg, overlay string) (failed string, 
 	case err == nil:
 		return "", nil
 	}
-	failed = pkg + " " + cmp.Or(failed, "without a test: "+strings.TrimSpace(output))
-	if strings.Contains(output, "panic: test timed out after") {
-		failed = "a timeout: " + failed
+	if m := timedOut.FindStringSubmatch(output); m != nil {
+		return "a timeout: " + pkg + " " + m[1], nil
 	}
-	return failed, nil
+	return pkg + " " + cmp.Or(failed, "without a test: "+lastLine(output)), nil
+}
+
+// timedOut matches what the testing package prints at a timeout, and the first test that had not ended.
+var timedOut = regexp.MustCompile(`panic: test timed out after .*\n\trunning tests:\n\t\t(\S+)`)
+
+func lastLine(text string) string {
+	text = strings.TrimSpace(text)
+	return text[strings.LastIndexByte(text, '\n')+1:]
 }
 
 // read returns the first test that failed, whether the package does not compile, and the last lines of the output.
