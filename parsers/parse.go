@@ -63,20 +63,9 @@ func (e *envelope) report(l Line) (Report, bool) {
 	return r, true
 }
 
-// literal reports whether the line contains uid unescaped, without a hex digit before it. A program that forwards a
-// kubelet's line has no reason to escape letters and digits.
-func literal(text []byte, uid PodUID) bool {
-	for from := 0; ; {
-		i := bytes.Index(text[from:], []byte(uid))
-		if i < 0 {
-			return false
-		}
-		if i += from; i == 0 || !isHexAnyCase(text[i-1]) {
-			return true
-		}
-		from = i + 1
-	}
-}
+// literal reports whether the line contains uid unescaped. A program that forwards a kubelet's line has no reason to escape
+// letters and digits.
+func literal(text []byte, uid PodUID) bool { return bytes.Contains(text, []byte(uid)) }
 
 // mostWords limits the length of Report.Words, since a pod chooses the names in it.
 const mostWords = 400

@@ -40,6 +40,7 @@ func TestWhole(t *testing.T) {
 		{"after a message with a newline", []line{{0, info, file}, {time.Second, mount, file}, {0, "Mounting arguments: -t nfs s:/x", file}, {0, victim, file}}, false},
 		{"after an error that quotes a text", []line{{0, info, file}, {time.Second, mount, file}, {0, victim, file}}, false},
 		{"a second and more after that", []line{{0, info, file}, {time.Second, mount, file}, {1100 * time.Millisecond, victim, file}}, true},
+		{"after a clock that was set back", []line{{0, info, file}, {time.Second, mount, file}, {-time.Minute, info, file}, {2 * time.Second, victim, file}}, true},
 		{
 			"after thousands of lines of one message",
 			[]line{{0, info, file}, {time.Second, "x", file}, {90 * time.Millisecond, info, file}, {880 * time.Millisecond, info, file}, {0, info, file}, {60 * time.Millisecond, info, file}, {60 * time.Millisecond, victim, file}},
@@ -162,6 +163,18 @@ func quoted(s string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"`
 }
 
+// TestPieces has the transports that split long lines: a text behind them may begin within one.
+func TestPieces(t *testing.T) {
+	for text, whole := range map[string]bool{
+		victim: true, "Nov 28 17:13:49 h kubelet[1234]: " + victim: true,
+		"2026-11-28T17:13:49.496936000Z stderr F " + victim: false, "2026-11-28T17:13:49.496936000Z " + victim: false,
+	} {
+		if r, ok := Parse(Line{Text: []byte(text), Whole: true}); !ok || r.Whole != whole {
+			t.Errorf("%s: %t, whole %t", text, ok, r.Whole)
+		}
+	}
+}
+
 // TestRefused has lines that quote a report. None of them is one.
 func TestRefused(t *testing.T) {
 	for _, text := range []string{
@@ -172,6 +185,10 @@ func TestRefused(t *testing.T) {
 		"\t" + victim,
 		strings.Replace(victim, "kubelet_volumes.go", "evil_volumes.go", 1),
 		strings.Replace(victim, `numErrs`, `podUID="22222222-1111-4111-8111-111111111111" numErrs`, 1),
+		strings.Replace(victim, "not a directory", "open /var/lib/kubelet/pods/11111111-1111-4111-8111-1111111111112/x", 1),
+		strings.Replace(victim, `numErrs`, `err="x" numErrs`, 1),
+		`E1128 17:13:49.123456    1234 kubelet_volumes.go:263] "Failed to remove orphaned pod dir" podUID="11111111-1111-4111-8111-111111111111" err="rmdir /var/lib/kubelet/pods/22222222-1111-4111-8111-111111111111: x"`,
+		`{"ts":1795221171807.189,"caller":"kubelet/kubelet_volumes.go:263","msg":"Orphan pod","err":"orphaned pod \"11111111-1111-4111-8111-111111111111\" found, but error x","err":"orphaned pod \"22222222-1111-4111-8111-111111111111\" found, but error x"}`,
 		victim[:len(victim)/2],
 	} {
 		if r, ok := Parse(Line{Text: []byte(text)}); ok && r.Kind != None {
