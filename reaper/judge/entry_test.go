@@ -116,7 +116,10 @@ func TestEntry(t *testing.T) {
 		{"it failed a minute ago, and was then begun again and killed", func(_ *Input, _ *Pod, e *Entry) {
 			e.Err, e.FailedAt, e.Phase, e.Remove = "read-only", now.Add(-time.Minute), Cleaning, content.Payloads
 		}, Clean, content.Payloads, false},
-		{"no kubelet runs", func(in *Input, _ *Pod, _ *Entry) { in.Snapshot.Node.KubeletKnown.Truth = No }, "", 0, false},
+		{"an operator's restore was killed a minute after one that failed", func(_ *Input, p *Pod, e *Entry) {
+			e.Err, e.FailedAt, e.Phase, p.Facts[Cgroup] = "read-only", now.Add(-time.Minute), Restoring, yes
+		}, Restore, content.None, false},
+		{"it is not known whether a kubelet runs", func(in *Input, _ *Pod, _ *Entry) { in.Snapshot.Node.KubeletKnown.Truth = Unknown }, "", 0, false},
 		{"the gate is shut", func(in *Input, _ *Pod, _ *Entry) { in.Permit = Permit{restore: true} }, "", 0, false},
 		{"not scanned", func(in *Input, _ *Pod, _ *Entry) { in.Snapshot.Pods = nil }, "", 0, false},
 
@@ -137,6 +140,7 @@ func TestEntry(t *testing.T) {
 		{"a text in a mount table", fact(Mounted, Fact{Truth: Yes}), "", 0, false},
 		{"mounts are not known", fact(Mounted, Fact{}), "", 0, false},
 		{"the runtime is not known", fact(Running, Fact{}), "", 0, false},
+		{"the runtime is busy", fact(Running, Fact{Busy: true}), "", 0, false},
 		{"cgroups are not known", fact(Cgroup, Fact{}), "", 0, false},
 		{"the list is not known", fact(Listed, Fact{}), "", 0, false},
 		{"it is not known whether it exists again", func(_ *Input, p *Pod, _ *Entry) { p.Present = Unknown }, "", 0, false},

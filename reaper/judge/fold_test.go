@@ -71,6 +71,11 @@ func TestFoldNode(t *testing.T) {
 	if _, ok := f.Restored["p"]; ok {
 		t.Error("a released pod is still kept")
 	}
+	f.Apply(Event{Kind: EventRestored, UID: "q", Entry: "e"})
+	f.Apply(Event{Kind: EventReleased, UID: "q"})
+	if r := f.Restored["q"]; r.Times != 1 {
+		t.Errorf("released, and it was alive once: %+v", r)
+	}
 	f.Apply(Event{Kind: EventBreaker, UID: uid})
 	if f.Breaker == nil {
 		t.Error("the breaker is closed")
@@ -95,7 +100,11 @@ func TestRetention(t *testing.T) {
 func TestFailures(t *testing.T) {
 	var f Folded
 	for i, kind := range []EventKind{EventMoving, EventQuarantined, EventCleaning, EventFailed, EventCleaning, EventFailed, EventCleaning, EventCleaned} {
-		f.Apply(Event{Kind: kind, UID: uid, Entry: "e", Err: "x", Taken: map[string]Tally{"skeleton": {Entries: int64(i)}}})
+		e := Event{Kind: kind, UID: uid, Entry: "e", Err: "x"}
+		if i == 3 { // the second that fails removes nothing
+			e.Taken = map[string]Tally{"skeleton": {Entries: 1}}
+		}
+		f.Apply(e)
 		if e := f.Entries["e"]; e.Partly != (i >= 3) {
 			t.Errorf("after event %d: partly removed: %t", i, e.Partly)
 		}

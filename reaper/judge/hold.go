@@ -60,12 +60,10 @@ func (h Hold) Next(c Case, facts Facts) Hold {
 func (c *Case) eligible(facts Facts) Fact {
 	hold := c.Restored.hold(c.Settings.Hold)
 	h := c.Hold.Next(*c, facts)
-	since, ok := c.Now.Since(h.Since)
+	since, _ := c.Now.Since(h.Since)
 	switch {
 	case h.Since == (Instant{}):
 		return Fact{Truth: No, Detail: "the hold of " + hold.String() + " begins with the first scan in which every other fact is good"}
-	case !ok:
-		return Fact{Truth: No, Detail: "the machine has booted since the hold began"}
 	case since < hold:
 		return Fact{Truth: No, Detail: "every other fact has been good for " + since.Round(time.Second).String() + " of the hold of " + hold.String()}
 	}

@@ -62,6 +62,10 @@ func TestUnmountable(t *testing.T) {
 		{"no hold", func(c *Case) { c.Hold = Hold{} }, true},
 		{"released by the text about volumes", func(c *Case) { c.Log.Volumes, c.Log.Removal = c.Log.Removal, Logged{} }, true},
 		{"never reported", func(c *Case) { c.Log = Log{} }, false},
+		{"an old text about volumes", func(c *Case) {
+			c.Log.Volumes, c.Log.Removal = c.Log.Removal, Logged{}
+			c.Log.Volumes.At = now.Add(-time.Minute)
+		}, false},
 		{"a forged text about volumes", func(c *Case) { c.Log.Volumes, c.Log.Removal = c.Log.Removal, Logged{}; c.Log.Volumes.PID = 1 }, false},
 		{"alive", func(c *Case) { c.Pod.Facts[Running] = Fact{Truth: Yes, Alive: true} }, false},
 		{"a cgroup", func(c *Case) { c.Pod.Facts[Cgroup] = Fact{Truth: Yes, Alive: true} }, false},

@@ -66,6 +66,7 @@ func TestCredible(t *testing.T) {
 		}},
 		{"f: of an earlier boot", No, func(c *Case) { c.Log.Removal.Journal.BootID = "a" }},
 		{"f: a flushed queue delivers it now", No, func(c *Case) { c.Log.Removal.Header = now.Wall.Add(-10 * time.Minute) }},
+		{"f: a flushed queue delivers JSON now", No, func(c *Case) { inJSON(c); c.Log.Removal.Header = now.Wall.Add(-10 * time.Minute) }},
 		{"f: a header from the future", No, func(c *Case) { c.Log.Removal.Header = now.Wall.Add(time.Minute) }},
 		{"f: a header without year and zone", Yes, func(c *Case) { c.Log.Removal.Header = now.Wall.AddDate(-now.Wall.Year(), 0, 0) }},
 		{"f: no time at all", No, func(c *Case) { c.Log.Removal.Header = time.Time{} }},
@@ -73,7 +74,10 @@ func TestCredible(t *testing.T) {
 		{"the text about volumes in place of the other", No, func(c *Case) { c.Log.Removal.Kind = parsers.Volumes }},
 		{"no kubelet runs", No, func(c *Case) { c.Node.KubeletKnown.Truth = No }},
 		{"the kubelet has volumes of it", No, func(c *Case) { c.Log.Volumes = c.Log.Removal; c.Log.Volumes.Kind = parsers.Volumes }},
-		{"a forged line about volumes", Yes, func(c *Case) { c.Log.Volumes = c.Log.Removal; c.Log.Volumes.PID = 1 }},
+		{"a forged line about volumes", Yes, func(c *Case) {
+			c.Log.Volumes = c.Log.Removal
+			c.Log.Volumes.Kind, c.Log.Volumes.PID = parsers.Volumes, 1
+		}},
 	}
 	for _, test := range tests {
 		c := dead()
