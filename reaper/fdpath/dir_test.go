@@ -108,3 +108,25 @@ func TestWithin(t *testing.T) {
 		t.Error("an error is no doubt")
 	}
 }
+
+// TestStatIn: a status is taken through a name only if that is a directory and is known to be no mount point. A kernel before
+// 5.8 does not show these.
+func TestStatIn(t *testing.T) {
+	dir := t.TempDir()
+	testkit.Must(t, os.Mkdir(dir+"/in", 0o700))
+	testkit.Must(t, os.WriteFile(dir+"/in/file", nil, 0o600))
+	d := dirAt(t, false, dir)
+	for name, edit := range map[string]func(st *unix.Statx_t){
+		"":                      func(*unix.Statx_t) {},
+		"a mount point":         func(st *unix.Statx_t) { st.Attributes |= unix.STATX_ATTR_MOUNT_ROOT },
+		"no mount is shown":     func(st *unix.Statx_t) { st.Attributes_mask &^= unix.STATX_ATTR_MOUNT_ROOT },
+		"a link to a directory": func(st *unix.Statx_t) { st.Mode = unix.S_IFLNK },
+	} {
+		st, err := d.StatName("in")
+		testkit.Must(t, err)
+		edit(&st)
+		if _, ok, err := d.StatIn("in", "file", &st); err != nil || ok != (name == "") {
+			t.Errorf("%s: %t, %v", name, ok, err)
+		}
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -241,7 +242,8 @@ func quoted(s string) string {
 func TestJournal(t *testing.T) {
 	dir := t.TempDir()
 	numbers := strings.ReplaceAll(fmt.Sprintf("%d", fmt.Appendf(nil, victim, 4)), " ", ",")
-	write(t, filepath.Join(dir, "entries"), entry("a", "", quoted(fmt.Sprintf(victim, 1)))+
+	// The first second of a stream may be the rest of a message.
+	write(t, filepath.Join(dir, "entries"), entry("d", "", quoted(info))+entry("d", "", quoted(fmt.Sprintf(victim, 10)))+entry("a", "", quoted(fmt.Sprintf(victim, 1)))+
 		entryAt(2, "a", "", quoted(fmt.Sprintf(victim, 2)))+
 		entryAt(2, "a", `,"_LINE_BREAK":"nul"`, quoted(fmt.Sprintf(victim, 3)))+
 		"no entry\n"+
@@ -265,17 +267,28 @@ func TestJournal(t *testing.T) {
 	defer cancel()
 	f := Follow(ctx, Config{Now: time.Now, Units: []string{"kubelet.service"}, Journalctl: Journalctl{Program: program}})
 	lines := until(t, f, "000000000007")
-	for i, whole := range []bool{false, true, false, true, false, false, true, true, false} {
+	entries, err := os.ReadFile(filepath.Join(dir, "entries"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, whole := range []bool{false, false, true, false, true, false, false, true, true, false} {
 		if l := lines[i]; l.Whole != whole || l.Journal == nil || l.Journal.PID != 1234 || l.Journal.Unit != "kubelet.service" || l.Journal.Time.IsZero() {
 			t.Errorf("entry %d: whole %t, want %t: %+v", i+1, l.Whole, whole, l.Journal)
 		}
 	}
-	if s := f.Sources(); len(s) != 1 || s[0].Lines != 16 || s[0].Err != "" {
+	if s := f.Sources(); len(s) != 1 || s[0].Lines != 18 || s[0].Err != "" {
 		t.Errorf("%+v", s)
 	}
 	args, err := os.ReadFile(filepath.Join(dir, "args"))
-	if err != nil || !strings.Contains(string(args), "--since=-10s\n_SYSTEMD_UNIT=kubelet.service\n+\nMESSAGE_ID="+parsers.DroppedID+"\n_TRANSPORT=driver") {
+	if err != nil || !strings.Contains(string(args), "--all\n") || !strings.Contains(string(args), "--since=-10s\n_SYSTEMD_UNIT=kubelet.service\n+\nMESSAGE_ID="+parsers.DroppedID+"\n_TRANSPORT=driver") {
 		t.Errorf("%s, %v", args, err)
+	}
+	_, fields, _ := strings.Cut(string(args), "--output-fields=")
+	fields, _, _ = strings.Cut(fields, "\n")
+	for _, m := range regexp.MustCompile(`"([A-Z_]+)":`).FindAllStringSubmatch(string(entries), -1) {
+		if !strings.HasPrefix(m[1], "__") && !slices.Contains(strings.Split(fields, ","), m[1]) { // journalctl prints only these
+			t.Errorf("the field %s is not asked for: %s", m[1], fields)
+		}
 	}
 	cancel()
 	for range f.Lines() { // it ends: the child was killed
