@@ -149,6 +149,12 @@ var powerCases = map[string]func(t *testing.T) (*tree, []judge.Move){
 		tr, _, m := entryWith(t, false, content.Payloads, fullPod...)
 		return tr, []judge.Move{m}
 	},
+	"purge of what was moved by a killed run": func(t *testing.T) (*tree, []judge.Move) {
+		t.Helper()
+		tr, _, m := entryWith(t, false, content.All, fullPod...)
+		tr.Must(os.Remove(tr.entry() + manifestSuffix))
+		return tr, []judge.Move{m}
+	},
 	"purge": func(t *testing.T) (*tree, []judge.Move) {
 		t.Helper()
 		tr, _, m := entryWith(t, false, content.All, fullPod...)
@@ -305,11 +311,15 @@ func TestPowerCutGuards(t *testing.T) {
 }
 
 // TestPowerCutRecovery kills a run right after its last rename, before it has synced, and cuts the power while Where looks for
-// the directories or after it: nothing is lost, and what Where has returned stays so.
+// the directories or after it: nothing is lost, and what Where has returned stays so. The same holds for a restore that is
+// carried out once more since Where has failed.
 func TestPowerCutRecovery(t *testing.T) {
 	testkit.OnTmpfs(t)
 	for _, of := range []string{"the first moves", "restore"} {
-		for guard, words := range map[string]string{"": "", "no sync": "after a power cut", "the source first": "is lost"} {
+		for guard, words := range map[string]string{"": "", "once more": "", "no sync": "after a power cut", "the source first": "is lost"} {
+			if guard == "once more" && of != "restore" {
+				continue
+			}
 			t.Run(of+" "+guard, func(t *testing.T) {
 				c := record(t, powerCases[of])
 				defer c.tr.movedB()
@@ -320,6 +330,10 @@ func TestPowerCutRecovery(t *testing.T) {
 				r := &recorder{disk: kernel{}, t: t}
 				q.disk = r
 				for _, m := range c.moves {
+					if guard == "once more" {
+						want(t, run1(t, q, m), judge.Done)
+						continue
+					}
 					_, _, err := q.Where(m.UID, m.Entry)
 					testkit.Must(t, err)
 				}

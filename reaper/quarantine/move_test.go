@@ -146,6 +146,7 @@ func TestMoveRefused(t *testing.T) {
 		{"bad uid", func(_ *tree, m *judge.Move) { m.UID = "../x" }, judge.Refused, "no pod UID"},
 		{"slash in entry", func(_ *tree, m *judge.Move) { m.Entry = entryA + "/../../x" }, judge.Refused, "no quarantine entry"},
 		{"other pod's entry", func(_ *tree, m *judge.Move) { m.Entry = string(uidB) + ".1" }, judge.Refused, "no quarantine entry"},
+		{"entry of a longer name", func(_ *tree, m *judge.Move) { m.Entry = string(uidA) + "0.1" }, judge.Refused, "no quarantine entry"},
 		{"manifest as entry", func(_ *tree, m *judge.Move) { m.Entry = entryA + ".json" }, judge.Refused, "manifest"},
 		{"NUL", func(_ *tree, m *judge.Move) { m.Entry = entryA + "\x00" }, judge.Refused, "no quarantine entry"},
 		{"long entry", func(_ *tree, m *judge.Move) { m.Entry = entryA + strings.Repeat("x", 200) }, judge.Refused, "too long"},
@@ -343,12 +344,13 @@ func TestQuarantineDir(t *testing.T) {
 	}
 	tr.Must(os.Remove(tr.Quar))
 
-	// One that an operator has made for all to read is closed while it is empty.
+	// One that an operator has made for a group to read is closed while it is empty.
 	tr.Mkdir(tr.Quar)
+	tr.Must(os.Chmod(tr.Quar, 0o750))
 	if err := tr.open(false).Movable(); err != nil {
 		t.Error(err)
 	}
-	if fi, err := os.Stat(tr.Quar); err != nil || fi.Mode().Perm() != 0o755 {
+	if fi, err := os.Stat(tr.Quar); err != nil || fi.Mode().Perm() != 0o750 {
 		t.Error(fi, err)
 	}
 	want(t, run1(t, tr.open(false), tr.move(uidA)), judge.Done)

@@ -205,6 +205,18 @@ func TestMountStops(t *testing.T) {
 	}
 }
 
+// busy is a disk on which a mount lies that statx(2) does not show, as before Linux 5.8.
+type busy struct{ disk }
+
+func (busy) unlink(*fdpath.Dir, string) error { return unix.EBUSY }
+
+// TestBusy: a file that cannot be removed since something is mounted on it stops the removal.
+func TestBusy(t *testing.T) {
+	_, q, m := entryWith(t, false, content.All, "file etc-hosts 1")
+	q.disk = busy{kernel{}}
+	want(t, run1(t, q, m), judge.Refused, mounted)
+}
+
 // TestEntryMounted checks an entry that is a mount point itself.
 func TestEntryMounted(t *testing.T) {
 	for _, no := range testkit.Ways {
@@ -414,6 +426,10 @@ func TestRemoveRefused(t *testing.T) {
 			t.Error("a stopped move counts as refused")
 		}
 	}
+	h := q.openHandles(false)
+	h.quar.ID.Dev++ // as if the entry were a subvolume
+	want(t, (&batch{handles: h, q: q}).remove(t.Context(), m), judge.Refused, "subvolume")
+	h.close()
 	testkit.There(t, tr.entry()+"/etc-hosts", true)
 	m.ID.Dev++ // as after a reboot
 	want(t, run1(t, q, m), judge.Done)
@@ -439,8 +455,15 @@ func TestCancelled(t *testing.T) {
 	if n := o.Taken[content.Ephemeral].Entries; n != 1 || !o.Stopped {
 		t.Fatalf("%d removed, stopped: %v", n, o.Stopped)
 	}
-	q.disk = kernel{}
-	want(t, run1(t, q, m), judge.Done)
+	ctx, cancel = context.WithCancel(t.Context())
+	before(q, func(_, name string) {
+		if name == entryA {
+			cancel()
+		}
+	})
+	if o := q.Execute(ctx, granted, []judge.Move{m})[0]; o.Result != judge.Done || o.Stopped {
+		t.Errorf("stopped right before the last removal: %+v", o)
+	}
 }
 
 func TestReadOnly(t *testing.T) {

@@ -43,6 +43,7 @@ func TestRestoreRefused(t *testing.T) {
 		{"gone", func(tr *tree, _ *judge.Move) { tr.Must(os.Remove(tr.entry())) }, judge.Gone, ""},
 		{"no quarantine", func(tr *tree, _ *judge.Move) { tr.Must(os.RemoveAll(tr.Quar)) }, judge.Refused, "no such file"},
 		{"other directory", func(_ *tree, m *judge.Move) { m.ID.Ino++ }, judge.Refused, "another directory"},
+		{"other directory, by an exchange", func(_ *tree, m *judge.Move) { m.Action = judge.Exchange; m.ID.Ino++ }, judge.Refused, "another directory"},
 		{"no identity", func(_ *tree, m *judge.Move) { m.ID = judge.FileID{} }, judge.Refused, "does not identify"},
 		{"file", func(tr *tree, _ *judge.Move) {
 			tr.Must(os.Remove(tr.entry()))

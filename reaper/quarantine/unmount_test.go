@@ -63,6 +63,8 @@ func TestUnmount(t *testing.T) {
 		n.Must(unix.Mount("in", mem+"/in", "tmpfs", 0, ""))
 	}
 	testkit.Mount(t, "beside", n.Pods+"/"+string(uidB)+"/volumes", "tmpfs", 0, "")
+	n.Mkdir(n.pod() + ".old") // an administrator's
+	testkit.Mount(t, "beside", n.pod()+".old", "tmpfs", 0, "")
 	for _, at := range []string{subPath, csiMount, "volumes/kubernetes.io~empty-dir/mem", "volume-subpaths/vol/app/1"} {
 		n.gone(at)
 	}
