@@ -41,7 +41,7 @@ func (p *pass) clean(ctx context.Context) {
 			if p.slice = cleanSlice; o.Stopped && i == 0 && len(o.Taken) == 0 {
 				p.slice = min(2*slice, mostSlice) // reading alone takes longer than the slice
 			}
-			if !o.Stopped && (o.Result == judge.Done || o.Result == judge.Partly) {
+			if o.Result == judge.Done || o.Result == judge.Partly {
 				p.cleaned = append(p.cleaned, o.Move.UID)
 			}
 		}

@@ -77,14 +77,14 @@ func (p *pass) recheck(ctx context.Context, batch []judge.Move) (still []judge.M
 	p.node = fresh.Node
 	in := p.input(fresh)
 	in.Entries = nil
-	planned := map[parsers.PodUID]judge.Move{}
+	planned := map[parsers.PodUID]bool{}
 	d := decide(ctx, in)
 	maps.Copy(p.holds, d.Holds) // what this scan has seen counts, too: a pod that showed itself begins its hold again
 	for _, m := range d.Plan.Moves {
-		planned[m.UID] = m
+		planned[m.UID] = true
 	}
 	for _, m := range batch {
-		if again, ok := planned[m.UID]; ok && again.ID == m.ID {
+		if planned[m.UID] { // the same directory: another one begins a hold of its own
 			still = append(still, m)
 			continue
 		}

@@ -106,8 +106,8 @@ func TestSteps(t *testing.T) {
 		if got := w.has(); got != test.want {
 			t.Errorf("%s:\n%s\nwant %s", test.name, got, test.want)
 		}
-		if _, open := w.Breaker(); open != strings.Contains(test.want, "breaker") {
-			t.Errorf("%s: the breaker is open: %t", test.name, open)
+		if _, open := w.Breaker(); open != strings.Contains(test.want, "breaker") || d.last.Operator != open {
+			t.Errorf("%s: the breaker is open: %t, and an operator is needed: %t", test.name, open, d.last.Operator)
 		}
 	}
 }
@@ -304,6 +304,33 @@ func TestMany(t *testing.T) {
 	w.run(t.Context(), t, d, time.Hour)
 	if len(w.pods) != 1 || w.pods[back] == nil || len(w.moved) > 0 {
 		t.Errorf("after the resume: %v, %v", w.pods, w.moved)
+	}
+}
+
+// TestResultsNeedLedger has two batches, and a ledger that cannot be written when the first is moved: without a result the scan
+// right after the move restores nothing, so the second batch is not moved in this pass.
+func TestResultsNeedLedger(t *testing.T) {
+	w := newWorld()
+	for i := range 2 * mostMoves {
+		uid := parsers.PodUID(fmt.Sprintf("0badf00d-0001-4aaa-8bbb-%012d", i))
+		w.pods[uid] = &pod{uid: uid, ino: uint64(i) + 1}
+	}
+	d := w.daemon()
+	w.verbose = true
+	d.Ended = func(_ uint64, s Status, _ error) {
+		if moved := len(w.moved); w.fail != "" && moved > mostMoves {
+			t.Errorf("%d pods were moved in one pass: %v", moved, s.Problems)
+		}
+	}
+	w.fail = "quarantined"
+	w.run(t.Context(), t, d, 70*time.Second)
+	if len(w.moved) == 0 {
+		t.Fatal("nothing was moved")
+	}
+	w.fail = ""
+	w.run(t.Context(), t, d, 10*time.Minute)
+	if len(w.pods)+len(w.moved)+len(w.Entries()) > 0 {
+		t.Errorf("left: %v, %v, %v", w.pods, w.moved, w.Entries())
 	}
 }
 

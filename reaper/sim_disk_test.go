@@ -144,7 +144,7 @@ func (k disk) remove(ctx context.Context, m judge.Move) judge.Outcome {
 			continue
 		}
 		if ctx.Err() != nil {
-			return judge.Outcome{Move: m, Result: judge.Failed, ID: d.id, Stopped: true}
+			return judge.Outcome{Move: m, Result: judge.Failed, ID: d.id, Err: ctx.Err().Error(), Stopped: true}
 		}
 		if !k.change(stepRemove, m.UID) {
 			return judge.Outcome{Move: m, Result: judge.Failed, ID: d.id, Err: "input/output error"}

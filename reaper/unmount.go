@@ -70,7 +70,7 @@ func (d *Daemon) Unmount(ctx context.Context, uid parsers.PodUID, by *judge.User
 		case pod.Decision != judge.Remove:
 			found.Stopped = string(pod.Reasons[0].Reason) + ": " + pod.Reasons[0].Detail
 		case stopped:
-			found.Stopped = why.Detail
+			found.Stopped = string(why.Reason) + ": " + why.Detail
 		case pod.ID != found.Pod.ID:
 			found.Stopped = "it is no longer the directory that was judged"
 		}

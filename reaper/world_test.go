@@ -147,7 +147,7 @@ func (w *world) Execute(ctx context.Context, permit judge.Permit, moves []judge.
 		w.call("%s %s", m.Action, m.UID)
 		o := judge.Outcome{Move: m, Result: judge.Done, ID: m.ID}
 		if ctx.Err() != nil {
-			o.Result, o.Stopped = judge.Refused, true
+			o.Result, o.Stopped, o.Err = judge.Refused, true, ctx.Err().Error()
 			outcomes = append(outcomes, o)
 			continue
 		}
@@ -171,7 +171,7 @@ func (w *world) Execute(ctx context.Context, permit judge.Permit, moves []judge.
 			}
 			select {
 			case <-ctx.Done():
-				o.Result, o.Stopped = judge.Refused, true
+				o.Result, o.Stopped, o.Err = judge.Refused, true, ctx.Err().Error()
 				if w.slow {
 					o.Result, o.Taken = judge.Failed, map[content.Class]judge.Tally{content.Projected: {Entries: 1}}
 				}
@@ -183,7 +183,12 @@ func (w *world) Execute(ctx context.Context, permit judge.Permit, moves []judge.
 			if !o.Stopped {
 				delete(w.moved, m.Entry)
 			}
-		case judge.Exchange, judge.Leave, judge.Purge:
+		case judge.Purge:
+			if !permit.MayRemove() {
+				panic("a purge without a permit")
+			}
+			delete(w.moved, m.Entry)
+		case judge.Exchange, judge.Leave:
 			panic(m.Action)
 		}
 		outcomes = append(outcomes, o)
