@@ -45,6 +45,15 @@ func TestKept(t *testing.T) {
 	w.before = func(string) { w.now = w.now.Add(time.Second) } // a scan takes some time
 	w.run(t.Context(), t, d, 5*time.Hour)
 	check("five hours with a scan an hour", 3)
+
+	w = newWorld(one)
+	w.pods[one].mounted = true
+	w.fail = "kept"
+	d = w.daemon()
+	w.run(t.Context(), t, d, 5*time.Minute)
+	w.fail, w.calls = "", nil
+	w.run(t.Context(), t, d, 20*time.Minute)
+	check("after the ledger could not be written", 1)
 }
 
 // TestRestoredByAnOperator has a pod that an operator restored: it is moved again only when the kubelet has not reported it

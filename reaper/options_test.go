@@ -347,7 +347,8 @@ func TestReports(t *testing.T) {
 	if !add(one, parsers.Volumes, at) || r.last[one].Removal.Kind != parsers.Removal || r.last[one].Volumes.Kind != parsers.Volumes {
 		t.Errorf("both kinds: %+v", r.last[one])
 	}
-	if r.forget(at.Add(50 * time.Minute)); len(r.last) != 1 {
+	add(two, parsers.Removal, at) // never the other kind
+	if r.forget(at.Add(50 * time.Minute)); len(r.last) != 2 {
 		t.Error("forgotten after 50 minutes")
 	}
 	if r.forget(at.Add(2 * time.Hour)); len(r.last) != 0 {

@@ -170,7 +170,7 @@ var reaperFaults = []fault{
 		tests: []string{"reaper TestReports"},
 	},
 	{
-		kind: model, slip: "a boot does not end what was reported before it",
+		kind: model, slip: "a report is never forgotten where there was none of the other kind",
 		file: "reaper/reports.go", in: "old",
 		old:   "return !ok || since > forgetAfter",
 		new:   "return ok && since > forgetAfter",
