@@ -311,3 +311,24 @@ func TestJournalFails(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestFull: a line waits for a reader of Lines and is not lost.
+func TestFull(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &Follower{lines: make(chan parsers.Line, 1), sources: map[string]*Source{"x": {}}, cfg: Config{Now: time.Now}}
+		go func() {
+			for i := range 3 {
+				f.send(t.Context(), "x", parsers.Line{Text: fmt.Appendf(nil, victim, i)})
+			}
+			close(f.lines)
+		}()
+		synctest.Wait()
+		n := 0
+		for range f.lines {
+			n++
+		}
+		if n != 3 {
+			t.Errorf("%d lines of 3", n)
+		}
+	})
+}
