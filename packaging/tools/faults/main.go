@@ -50,7 +50,7 @@ type fault struct {
 // lists has the faults of all rooms.
 var lists = [][]fault{
 	parsersFaults, judgeFaults, reaperFaults, quarantineFaults, ledgerFaults, logsFaults, fdpathFaults, contentFaults,
-	nodeFaults, criFaults, boundedFaults, auditFaults, cniFaults, fleetFaults, configFaults, showFaults,
+	nodeFaults, criFaults, boundedFaults, auditFaults, cniFaults, fleetFaults, configFaults, showFaults, cmdFaults,
 }
 
 func (f *fault) room() string { return path.Dir(f.file) }
