@@ -5,7 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"os"
-	"runtime/debug"
 	"sync"
 	"time"
 
@@ -29,7 +28,6 @@ func newRunCommand(a *app) *cobra.Command {
 }
 
 func (a *app) daemon(cmd *cobra.Command) error {
-	debug.SetGCPercent(50) // the heap is a few MiB and grows only during a pass
 	cfg, err := load(cmd)
 	if err != nil {
 		return err
