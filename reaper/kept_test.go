@@ -182,3 +182,43 @@ func TestBehind(t *testing.T) {
 		}
 	}
 }
+
+// outage is a ledger with three events that the journal has not got, and a journal that refuses the second of them once.
+type outage struct {
+	*world
+	sent    int64
+	refuses bool
+	got     []int64
+}
+
+func (o *outage) Unsent() (unsent []judge.Event) {
+	for seq := o.sent + 1; seq <= 3; seq++ {
+		unsent = append(unsent, judge.Event{Seq: seq})
+	}
+	return unsent
+}
+
+func (o *outage) Sent(seq int64) error { o.sent = seq; return nil }
+
+func (o *outage) Record(e judge.Event) error {
+	if o.refuses && e.Seq == 2 {
+		return errors.New("no journal")
+	}
+	o.got = append(o.got, e.Seq)
+	return nil
+}
+
+// TestOutage: the journal gets each event once, in order, also if it was away in between.
+func TestOutage(t *testing.T) {
+	o := &outage{world: newWorld(), refuses: true}
+	d := o.daemon()
+	d.Ledger, d.Recorder = o, o
+	d.record()
+	if o.sent != 1 {
+		t.Errorf("it counts as sent up to %d", o.sent)
+	}
+	o.refuses = false
+	if d.record(); o.sent != 3 || !slices.Equal(o.got, []int64{1, 2, 3}) {
+		t.Errorf("the journal has %v", o.got)
+	}
+}

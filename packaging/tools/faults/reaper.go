@@ -146,14 +146,14 @@ var reaperFaults = []fault{
 		file: "reaper/end.go", in: "Loop.record",
 		old:   "trying again at the next pass\", slog.Any(\"error\", err))\n\t\t\t\treturn",
 		new:   `trying again at the next pass", slog.Any("error", err))`,
-		tests: []string{"reaper TestKeptStories|TestSimulate"},
+		tests: []string{"reaper TestOutage"},
 	},
 	{
 		kind: audit, slip: "all events count as sent when the first one is",
 		file: "reaper/end.go", in: "Loop.record",
 		old:   "l.Ledger.Sent(e.Seq)",
 		new:   "l.Ledger.Sent(events[len(events)-1].Seq)",
-		tests: []string{"reaper TestKeptStories|TestSimulate"},
+		tests: []string{"reaper TestOutage"},
 	},
 	{
 		kind: audit, slip: "what could not be written counts as announced",
