@@ -28,6 +28,7 @@ type podsServer struct {
 func (s *podsServer) ListPods(ctx context.Context, _ *podsv1alpha1.ListPodsRequest) (*podsv1alpha1.ListPodsResponse, error) {
 	if s.hang {
 		<-ctx.Done()
+		return nil, status.FromContextError(ctx.Err()).Err()
 	}
 	return &podsv1alpha1.ListPodsResponse{Pods: s.list}, s.err
 }
