@@ -304,8 +304,12 @@ func TestUnmountAttacked(t *testing.T) {
 // TestUnmountDeleted checks that a bind of a deleted file is kept, since it is all that keeps its content; what the kubelet
 // has made and replaced since is not.
 func TestUnmountDeleted(t *testing.T) {
-	n := newMounted(t, "file volumes/f", "file volumes/kubernetes.io~configmap/c/key", "file volume-subpaths/c/app/0", "file ../gone")
-	for from, to := range map[string]string{n.Pods + "/gone": "volumes/f", n.pod() + "/volumes/kubernetes.io~configmap/c/key": "volume-subpaths/c/app/0"} {
+	n := newMounted(t, "file volumes/f", "file volumes/kubernetes.io~configmap/c/key", "file volume-subpaths/c/app/0", "file ../gone",
+		"file volumes/kubernetes.io~local-volume/l/data", "file volume-subpaths/l/app/0")
+	for from, to := range map[string]string{
+		n.Pods + "/gone": "volumes/f", n.pod() + "/volumes/kubernetes.io~configmap/c/key": "volume-subpaths/c/app/0",
+		n.pod() + "/volumes/kubernetes.io~local-volume/l/data": "volume-subpaths/l/app/0",
+	} {
 		if err := unix.Mount(from, n.pod()+"/"+to, "", unix.MS_BIND, ""); err != nil {
 			testkit.Skip(t, "nothing can be mounted: ", err)
 		}
@@ -315,7 +319,7 @@ func TestUnmountDeleted(t *testing.T) {
 		if m.FSType == "tmpfs" {
 			testkit.Skip(t, "the temporary directory is in memory, of which nothing is kept: set TMPDIR to one on a disk")
 		}
-		if keeps := strings.HasSuffix(m.Mountpoint, "volumes/f"); (m.Keeps != "") != keeps {
+		if keeps := !strings.HasSuffix(m.Mountpoint, "/c/app/0"); (m.Keeps != "") != keeps {
 			t.Errorf("%s: %q", m, m.Keeps)
 		}
 		if m.Keeps != "" {
