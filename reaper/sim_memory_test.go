@@ -238,9 +238,13 @@ func (h *handle) Close() error {
 	return nil
 }
 
-// Sync makes what the file holds safe, and all changes of names so far.
+// Sync makes what the file holds safe, and that of the directory all changes of names so far: fsync(2) of a file does not sync
+// its name.
 func (h *handle) Sync() error {
-	h.m.undo, h.dirty = nil, false
+	if h.name == "." {
+		h.m.undo = nil
+	}
+	h.dirty = false
 	h.synced = append(h.synced[:0], h.data...)
 	return nil
 }

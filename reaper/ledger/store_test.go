@@ -6,11 +6,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"reflect"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -508,5 +510,48 @@ func TestStateRemoved(t *testing.T) {
 		testkit.Must(t, err)
 		release()
 		appendTo(t, again, judge.Event{Kind: judge.EventMoving, UID: uid(1), Entry: "e1"})
+	}
+}
+
+// noting is a directory that notes the syncs and renames in it.
+type noting struct {
+	Dir
+	calls *[]string
+}
+
+func (n noting) OpenFile(name string, flag int, perm fs.FileMode) (File, error) {
+	f, err := n.Dir.OpenFile(name, flag, perm)
+	return notingFile{f, name, n.calls}, err
+}
+
+func (n noting) Rename(from, to string) error {
+	*n.calls = append(*n.calls, "rename "+to)
+	return n.Dir.Rename(from, to)
+}
+
+type notingFile struct {
+	File
+	name  string
+	calls *[]string
+}
+
+func (f notingFile) Sync() error {
+	*f.calls = append(*f.calls, "sync "+f.name)
+	return f.File.Sync()
+}
+
+// TestReplace: the content is on disk before the rename, and the name after it. Events that follow a compaction are in the new
+// file alone.
+func TestReplace(t *testing.T) {
+	root, err := os.OpenRoot(memDir(t))
+	testkit.Must(t, err)
+	var calls []string
+	s, err := OpenIn(noting{disk{root}, &calls}, Options{})
+	testkit.Must(t, err)
+	defer func() { _ = s.Close() }()
+	calls = nil
+	testkit.Must(t, s.writeFile("x", []byte("text")))
+	if want := []string{"sync x.tmp", "rename x", "sync ."}; !slices.Equal(calls, want) {
+		t.Errorf("%v, want %v", calls, want)
 	}
 }

@@ -13,14 +13,14 @@ var ledgerFaults = []fault{
 		file: "reaper/ledger/replace.go", in: "Store.replace",
 		old:   "err = f.Sync()",
 		new:   "err = nil",
-		tests: []string{"reaper TestKeptStories|TestSimulate"},
+		tests: []string{"reaper/ledger TestReplace"},
 	},
 	{
 		kind: durability, slip: "the name of a replaced file is not synced",
 		file: "reaper/ledger/replace.go", in: "Store.replace",
 		old:   "return s.syncDirOf(filepath.Dir(name))",
 		new:   "return nil",
-		tests: []string{"reaper TestKeptStories|TestSimulate"},
+		tests: []string{"reaper/ledger TestReplace"},
 	},
 	{
 		kind: durability, slip: "the name of a new ledger is not synced",
