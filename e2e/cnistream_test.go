@@ -112,7 +112,7 @@ func newStream(t *testing.T) *stream {
 	n := &node{host: machine, dir: dir, tag: tag + "s", root: mkdir(t, filepath.Join(dir, "root")), endpoint: filepath.Join(dir, "cri.sock")}
 	n.ranges = strings.Replace(allRanges, `.0/24"`, `.0/24", "rangeEnd": "10.213.77.71"`, 1) // 70 addresses: fewer than there are takers
 	n.cniDir = mkdir(t, filepath.Join(dir, "var-lib-cni"))
-	mkdir(t, filepath.Join(n.root, "pods"))
+	n.pods = mkdir(t, filepath.Join(n.root, "pods"))
 	t.Cleanup(func() { n.stop(t) })
 	n.network(t)
 	n.cgroup(t)

@@ -58,7 +58,7 @@ func run(m *testing.M) (code int, err error) {
 		_, _ = fmt.Fprintln(os.Stderr, "e2e: cut short;", machine.restore())
 		os.Exit(1)
 	}()
-	if err := build(machine.dir); err != nil {
+	if err := errors.Join(build(machine.dir), mountNetns()); err != nil {
 		return 1, errors.Join(err, machine.restore())
 	}
 	if err := chooseSnapshotter(machine.dir); err != nil {
@@ -76,6 +76,17 @@ func run(m *testing.M) (code int, err error) {
 		return 1, fmt.Errorf("residue of the suite:\n  %s", strings.Join(left, "\n  "))
 	}
 	return code, nil
+}
+
+// mountNetns has ip-netns(8) mount the directory of the network namespaces on itself, as it does once. Done later, it would
+// mount all of a runtime a second time.
+func mountNetns() error {
+	for _, do := range []string{"add", "delete"} {
+		if out, err := exec.Command("ip", "netns", do, "cni-"+tag+"m").CombinedOutput(); err != nil {
+			return fmt.Errorf("ip netns %s: %w %s", do, err, out)
+		}
+	}
+	return nil
 }
 
 // snapshotter is the variable that selects the snapshotter for ctr(8).
