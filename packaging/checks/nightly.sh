@@ -25,7 +25,6 @@ begin e2e make e2e TESTFLAGS="-run 'Test(BesideKubelets|CNIStream|FullRange)'"
 step long nice env ORPHAN_REAPER_LONG=1 GOFLAGS=-count=1 make test TESTFLAGS='-timeout 30m'
 step race nice env GOFLAGS=-count=1 make race TESTFLAGS='-timeout 30m'
 step fuzz nice make fuzz FUZZTIME=150s
-step faults nice make faults
 join e2e
 
 begin crio make e2e-crio
@@ -44,3 +43,4 @@ step guest make test-guest
 join defaults
 join cluster
 step bench make bench-short
+step faults nice make faults
