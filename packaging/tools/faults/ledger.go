@@ -41,7 +41,7 @@ var ledgerFaults = []fault{
 		file: "reaper/ledger/append.go", in: "Store.Append",
 		old:   "if err := s.refresh(); err != nil {",
 		new:   "if err := error(nil); err != nil {",
-		tests: []string{"reaper/ledger TestTwoProcessesAppend"},
+		tests: []string{"reaper/ledger TestWriterGoesOnAfterAnotherCompacted"},
 	},
 	{
 		kind: slip, slip: "the append lock is released before the write",
