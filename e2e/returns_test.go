@@ -19,10 +19,8 @@ const (
 	returningPods   = 38
 	returningStarts = 80 // RETURN_STARTS sets the long form: 600
 	returningMoves  = 2  // minimum, unless five minutes are over
-	// startsWithin is the kubelet's time limit to run a pod on two busy cores.
+	// startsWithin is the time limit for the kubelet to run a pod on two busy cores, and for a living directory to be back.
 	startsWithin = 2 * time.Minute
-	// exchangesWithin is how long a living directory may be away: the time to notice it and to exchange it back.
-	exchangesWithin = 2 * time.Second
 	// returnsWithin is how soon a manifest comes back after only the hold keeps its pod, and returnsAnyhow how soon
 	// otherwise.
 	returnsWithin = 8 * time.Second
@@ -167,10 +165,10 @@ func (r *returns) look(s *slot) {
 		s.volume, s.gone = 0, time.Time{}
 	case s.gone.IsZero():
 		s.gone = time.Now()
-	case time.Since(s.gone) > exchangesWithin:
+	case time.Since(s.gone) > startsWithin:
 		s.counted = true
 		r.away++
-		r.t.Logf("%s, living since %s, has been missing for more than %s:\n%s", path, s.from.Format(time.TimeOnly), exchangesWithin, r.lines(s.pod.uid))
+		r.t.Logf("%s, living since %s, has been missing for more than %s:\n%s", path, s.from.Format(time.TimeOnly), startsWithin, r.lines(s.pod.uid))
 	}
 }
 
