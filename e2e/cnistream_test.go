@@ -188,7 +188,7 @@ func (s *stream) end(a *attachment) error {
 	return err
 }
 
-// own notes the owner of addresses, which nobody else may have.
+// own notes the owner of addresses, which no other may have.
 func (s *stream) own(id string, addresses []string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -216,7 +216,7 @@ func (r *mountReader) uids(m *mountinfo.Info) []parsers.PodUID {
 	return found
 }
 
-// scan adds the mounts of one table. Only in our own mount namespace a path says where a mount is: in another one a pod's
+// scan adds the mounts of one table. Only in our own mount namespace a path shows where a mount is: in another one a pod's
 // program may have mounted anything at a path of any name.
 func (r *mountReader) scan(t *table, v view) {
 	for _, m := range t.hits {

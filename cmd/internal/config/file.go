@@ -111,7 +111,8 @@ func parse(name string, data []byte) (*yaml.Node, error) {
 		return nil, nil // no document
 	}
 	if wrong, ok := errors.AsType[*yaml.LoadError](err); ok {
-		return nil, fmt.Errorf("%s:%d: %s", name, max(1, min(wrong.Mark.Line, number)), wrong.Message) // the end is a line of its own, and a bad first character has line 0
+		// The end is a line of its own, and a bad first character has line 0.
+		return nil, fmt.Errorf("%s:%d: %s", name, max(1, min(wrong.Mark.Line, number)), wrong.Message)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)

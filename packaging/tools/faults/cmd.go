@@ -17,7 +17,7 @@ var cmdFaults = []fault{
 		old: `strings.TrimSpace(answer) != word`, new: `strings.TrimSpace(answer) == ""`,
 	},
 	{
-		kind: operator, slip: "an unmount does not ask where nobody can answer",
+		kind: operator, slip: "an unmount does not ask where no person can answer",
 		file: "cmd/orphan-reaper/unmount.go", in: "app.unmount",
 		old: `return usagef("use --yes", "there is no terminal on which to ask")`, new: `return nil`,
 	},

@@ -134,7 +134,7 @@ var nodeFaults = []fault{
 		old: `(tag == "master" || tag == "shared")`, new: `tag == "shared"`,
 	},
 	{
-		kind: slip, slip: "whoever listens at the socket of the PodsAPI is the kubelet",
+		kind: slip, slip: "any process at the socket of the PodsAPI is the kubelet",
 		file: "reaper/node/podsapi.go", in: "peerChecker.check",
 		old: `|| int(c.Pid) != kubelet`, new: ``,
 	},
@@ -170,7 +170,7 @@ var nodeFaults = []fault{
 		new: `if _, ok := r.pods[parsers.PodUID(name)]; ok || len(r.pods) == 0 {`,
 	},
 	{
-		kind: slip, slip: "a pod of a manifest is not static for a runtime that does not say so",
+		kind: slip, slip: "a pod of a manifest is not static for a runtime that does not show it",
 		file: "reaper/node/snapshot.go", in: "scan.pod",
 		old: `p.Static = p.Static || c.list.found.pods[uid].static`, new: `p.Static = c.list.found.pods[uid].static`,
 	},

@@ -2,7 +2,7 @@ package main
 
 var showFaults = []fault{
 	{
-		kind: slip, slip: "the name of a pod moves the cursor of whoever reads the JSON",
+		kind: slip, slip: "the name of a pod moves the cursor of a reader of the JSON",
 		file: "cmd/internal/show/page.go", in: "JSON",
 		old: `if r == '\n' || strconv.IsPrint(r) {`, new: `if r == '\n' || r >= ' ' {`,
 	},
@@ -42,7 +42,7 @@ var showFaults = []fault{
 		old: `if n.Error == "" && n.Failed == "" && !n.Breaker {`, new: `if n.Error == "" {`,
 	},
 	{
-		kind: operator, slip: "nobody learns that what is in memory is lost by an unmount",
+		kind: operator, slip: "an unmount does not warn that what is in memory is lost",
 		file: "cmd/internal/show/quarantine.go", in: "Unmount",
 		old: `!tried && (m.Type`, new: `tried && (m.Type`,
 	},
