@@ -4,7 +4,7 @@
 // its line has. Whether it is the report of the kubelet that runs now is decided by judge.Credible.
 //
 //	Parse    a line that may release a pod, from its first byte to its last: klog's text and JSON, alone or behind the
-//	         prefix of a syslog daemon, k0s or a CRI runtime, or in journald's JSON
+//	         prefix of a syslog daemon, k0s or a CRI runtime, or in journald's JSON (in a file that counts as no report)
 //	Find     the same words behind anything else, for display
 //	Stream   which line is whole: no part of a text that another line quotes
 //	Scan     a whole log, for the command parse

@@ -75,10 +75,10 @@ func ByKubelet(l Logged, n Node) string {
 // file that is its fd 1 or 2, or RKE2's kubelet.log. A syslog file counts only if there is no journal, since any user can
 // write to it.
 func (l *Logged) fromLogOf(n Node) bool {
-	if l.Journal != nil {
-		return n.Kubelet.Unit != "" && l.Journal.Unit == n.Kubelet.Unit
-	}
-	if l.File == nil {
+	switch {
+	case l.Journal != nil: // a file may have journald's fields, too, in a text that anybody has written
+		return l.File == nil && n.Kubelet.Unit != "" && l.Journal.Unit == n.Kubelet.Unit
+	case l.File == nil:
 		return false
 	}
 	_, ok := n.Kubelet.log(*l.File)

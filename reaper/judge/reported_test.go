@@ -30,6 +30,12 @@ func TestCredible(t *testing.T) {
 		{"a: the kubelet's own file", Yes, func(c *Case) { file(c, true) }},
 		{"a: RKE2's kubelet.log", Yes, func(c *Case) { file(c, false) }},
 		{"a: another file of the same name", No, func(c *Case) { file(c, true); c.Log.Removal.File = &parsers.File{Dev: 8, Ino: 100} }},
+		{"a: a line of a file that has journald's fields in its text", No, func(c *Case) { c.Log.Removal.File = kubeletLog }},
+		{"a: the same in the kubelet's own file", No, func(c *Case) {
+			journal := c.Log.Removal.Journal
+			file(c, true)
+			c.Log.Removal.Journal = journal
+		}},
 		{"a: syslog without a journal", Yes, func(c *Case) {
 			file(c, true)
 			c.Node.Kubelet.Logs, c.Log.Removal.Syslog, c.Node.Journal = nil, true, No

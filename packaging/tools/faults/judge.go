@@ -111,6 +111,12 @@ var judgeFaults = []fault{
 		new: "n.Journal != Yes",
 	},
 	{
+		kind: slip, slip: "a line of a file that has journald's fields in its text counts as journald's",
+		file: "reaper/judge/reported.go", in: "Logged.fromLogOf",
+		old: "l.File == nil && n.Kubelet.Unit",
+		new: "n.Kubelet.Unit",
+	},
+	{
 		kind: slip, slip: "the text about volumes of a kubelet that has ended keeps the pod",
 		file: "reaper/judge/reported.go", in: "Log.reported",
 		old: `why == "" && l.Volumes.Kind`,
