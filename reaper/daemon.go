@@ -144,7 +144,7 @@ func (d *Daemon) turn(ctx context.Context, opt Options) (Status, error) {
 		d.schedule.ask(now + whileWaiting)
 	case s.waiting() || s.Node.KubeletKnown.Truth != judge.Yes: // the log of a kubelet that starts is not followed yet
 		d.schedule.ask(now + whileWaiting)
-	case s.reportedAndKept(), d.deaf(): // no line asks for a pass when a log is there again
+	case s.hides(), d.deaf(): // no line asks for a pass when a log is there again
 		d.schedule.ask(now + whileReported)
 	default:
 		d.schedule.ask(now + otherwise)

@@ -220,10 +220,8 @@ func (l *Loop) deaf() bool { return l.LogProblems != nil && len(l.LogProblems())
 // release lets the pods be judged again that an operator restored and the kubelet does not report any more. Where a kept pod
 // is reported, no kubelet runs or its log cannot be read, silence about a pod shows nothing.
 func (p *pass) release() {
-	kept := slices.ContainsFunc(p.decided.Pods, func(j judge.Judged) bool {
-		return (j.Decision == judge.Keep || j.Decision == judge.IsAlive) && j.Facts[judge.Reported].Truth == judge.Yes
-	})
-	if now := p.Clock.Now(); kept || p.deaf() || p.node.KubeletKnown.Truth != judge.Yes || p.listening == (judge.Instant{}) {
+	hides := slices.ContainsFunc(p.decided.Pods, func(j judge.Judged) bool { return j.Hides() })
+	if now := p.Clock.Now(); hides || p.deaf() || p.node.KubeletKnown.Truth != judge.Yes || p.listening == (judge.Instant{}) {
 		p.listening = now
 	}
 	for _, uid := range judge.Silent(p.input(p.snapshot), p.listening) {

@@ -100,13 +100,6 @@ func (s *Status) waiting() bool {
 		slices.ContainsFunc(s.Quarantine, func(e judge.JudgedEntry) bool { return waits(e.Decision) && e.Phase != judge.Retained || e.Due != nil })
 }
 
-// reportedAndKept reports whether the kubelet reports a pod that is kept, or alive again: it hides all others.
-func (s *Status) reportedAndKept() bool {
-	return slices.ContainsFunc(s.Pods, func(p PodStatus) bool {
-		return (p.Decision == judge.Keep || p.Decision == judge.IsAlive) && p.Facts[judge.Reported].Truth == judge.Yes
-	})
-}
-
 // good reports whether every fact but the kubelet's report and the hold lets the pod pass.
 func (p *PodStatus) good() bool {
 	return p.UID != "" && !slices.ContainsFunc(p.Reasons, func(r judge.Reason) bool {
@@ -114,12 +107,9 @@ func (p *PodStatus) good() bool {
 	})
 }
 
-// hides reports whether the kubelet reports something that is kept: a pod, or a name that is no UID, of which no report is
-// read.
+// hides reports whether the kubelet reports something that is kept, and so hides all others.
 func (s *Status) hides() bool {
-	return s.reportedAndKept() || s.Node.KubeletKnown.Truth == judge.Yes && slices.ContainsFunc(s.Pods, func(p PodStatus) bool {
-		return p.UID == "" && p.Facts[judge.Directory].Truth == judge.Yes
-	})
+	return s.Node.KubeletKnown.Truth == judge.Yes && slices.ContainsFunc(s.Pods, func(p PodStatus) bool { return p.Hides() })
 }
 
 // fill computes what follows from the parts.

@@ -107,6 +107,26 @@ func TestRestored(t *testing.T) {
 }
 
 // TestSilent has when a pod that an operator restored may be judged again: the kubelet has had an hour to report it.
+func TestHides(t *testing.T) {
+	reported, there := Facts{Reported: {Truth: Yes}}, Facts{Directory: {Truth: Yes}}
+	for _, test := range []struct {
+		name string
+		j    Judged
+		want bool
+	}{
+		{"kept and reported", Judged{Pod: Pod{UID: uid}, Verdict: Verdict{Decision: Keep}, Facts: reported}, true},
+		{"alive again and reported", Judged{Pod: Pod{UID: uid}, Verdict: Verdict{Decision: IsAlive}, Facts: reported}, true},
+		{"it waits", Judged{Pod: Pod{UID: uid}, Verdict: Verdict{Decision: Wait}, Facts: reported}, false},
+		{"kept and not reported", Judged{Pod: Pod{UID: uid}, Verdict: Verdict{Decision: Keep}, Facts: there}, false},
+		{"no UID", Judged{Verdict: Verdict{Decision: Keep}, Facts: there}, true},
+		{"no UID, and no directory", Judged{Verdict: Verdict{Decision: Keep}}, false},
+	} {
+		if got := test.j.Hides(); got != test.want {
+			t.Errorf("%s: %t", test.name, got)
+		}
+	}
+}
+
 func TestSilent(t *testing.T) {
 	hour := now.Add(-time.Hour)
 	for _, test := range []struct {

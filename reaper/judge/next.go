@@ -43,6 +43,13 @@ type Judged struct {
 	Next time.Time `json:"next,omitzero"`
 }
 
+// Hides reports whether this is kept, or alive again, while the kubelet reports it: at default verbosity it reports no other
+// one. Of a name that is no UID no report is read; the kubelet reports it as long as it is there.
+func (j *Judged) Hides() bool {
+	return (j.Decision == Keep || j.Decision == IsAlive) && j.Facts[Reported].Truth == Yes ||
+		j.UID == "" && j.Facts[Directory].Truth == Yes
+}
+
 // JudgedEntry is an entry of the quarantine with its verdict: Remove if Due removes something, Wait, Keep or IsAlive: an
 // entry that is alive is restored, unless it needs an operator.
 type JudgedEntry struct {

@@ -179,8 +179,8 @@ var reaperFaults = []fault{
 	{
 		kind: slip, slip: "the silence of a log that cannot be read counts",
 		file: "reaper/pass.go", in: "pass.release",
-		old:   "kept || p.deaf() || ",
-		new:   "kept || ",
+		old:   "hides || p.deaf() || ",
+		new:   "hides || ",
 		tests: []string{"reaper TestRestoredByAnOperator"},
 	},
 	{
