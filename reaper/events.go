@@ -157,29 +157,5 @@ func breakerEvent(m judge.Move, n judge.Node, now judge.Instant) judge.Event {
 	return e
 }
 
-// recovered returns the result of an intent that has none, by where the directory is.
-func recovered(name string, e judge.Entry, inPods, inQuarantine judge.FileID, now judge.Instant) judge.Event {
-	r := judge.Event{At: now, UID: e.UID, Namespace: e.Namespace, PodName: e.PodName, Static: e.Static, Entry: name, ID: e.ID, By: e.By}
-	there := e.ID.Same(inQuarantine)
-	switch {
-	case e.Phase == judge.Cleaning, e.Phase == judge.Purging:
-		r.Kind = judge.EventRemoved
-	case e.Phase == judge.Moving && there:
-		r.Kind = judge.EventQuarantined
-	case e.Phase == judge.Moving:
-		r.Kind = judge.EventNotMoved
-	case there: // it was not restored: it is judged again
-		r.Kind = judge.EventNotRestored
-	case e.ID.Same(inPods):
-		r.Kind, r.Operator = judge.EventRestored, e.Ordered
-	default:
-		r.Kind, r.Err, r.Lost = judge.EventFailed, lost, true
-	}
-	if r.Kind == judge.EventRestored && inQuarantine != (judge.FileID{}) { // an exchange: this is the pod's other directory
-		r.Other, r.OtherID = name, inQuarantine
-	}
-	return r
-}
-
 // lost is the error of an entry that something else has removed.
 const lost = "the directory is neither in quarantine nor in the pods directory: another process has removed it"

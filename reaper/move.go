@@ -9,7 +9,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/judge"
 )
 
-// move moves the planned pods to quarantine, in batches: intent, recheck, rename, recheck, result.
+// move moves the planned pods to quarantine, in batches: intent, recheck, rename, result, recheck.
 func (p *pass) move(ctx context.Context) {
 	moves := p.decided.Plan.Moves
 	if p.opt.NoMoves {
@@ -168,4 +168,30 @@ func (p *pass) recover() bool {
 		written = p.write(r) && written
 	}
 	return written
+}
+
+// recovered returns the result of an intent that has none, by where the directory is.
+func recovered(name string, e judge.Entry, inPods, inQuarantine judge.FileID, now judge.Instant) judge.Event {
+	r := judge.Event{At: now, UID: e.UID, Namespace: e.Namespace, PodName: e.PodName, Static: e.Static, Entry: name, ID: e.ID, By: e.By}
+	there := e.ID.Same(inQuarantine)
+	switch {
+	case e.Phase == judge.Cleaning, e.Phase == judge.Purging:
+		r.Kind = judge.EventRemoved
+	case e.Phase == judge.Moving && inQuarantine != (judge.FileID{}):
+		// Killed right after the rename, it may be a directory that took the place of the judged one: it is judged as moved, so
+		// that a living one is restored.
+		r.Kind, r.ID = judge.EventQuarantined, inQuarantine
+	case e.Phase == judge.Moving:
+		r.Kind = judge.EventNotMoved
+	case there: // it was not restored: it is judged again
+		r.Kind = judge.EventNotRestored
+	case e.ID.Same(inPods):
+		r.Kind, r.Operator = judge.EventRestored, e.Ordered
+	default:
+		r.Kind, r.Err, r.Lost = judge.EventFailed, lost, true
+	}
+	if r.Kind == judge.EventRestored && inQuarantine != (judge.FileID{}) { // an exchange: this is the pod's other directory
+		r.Other, r.OtherID = name, inQuarantine
+	}
+	return r
 }

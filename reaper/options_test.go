@@ -263,6 +263,19 @@ func testRecovered(t *testing.T, other string) {
 	}
 }
 
+// TestReplacedAndKilled has a directory that took the place of the judged one right before the rename, and a kill right after
+// it. It is judged as moved: a living pod gets it back. Without that it would lie in quarantine for ever, in no ledger.
+func TestReplacedAndKilled(t *testing.T) {
+	w := newWorld()
+	entry := string(one) + ".1"
+	w.Apply(judge.Event{Kind: judge.EventMoving, UID: one, Entry: entry, ID: judge.FileID{Ino: 1}})
+	w.moved[entry] = &pod{uid: one, ino: 7, alive: true}
+	w.run(t.Context(), t, w.daemon(), time.Minute)
+	if p := w.pods[one]; p == nil || p.ino != 7 || len(w.Entries()) > 0 {
+		t.Errorf("%+v, %+v: %s", p, w.Entries(), w.has())
+	}
+}
+
 // TestCleanedUnwritten has a pod that is alive again after a clean whose result could not be written: the intent gets its
 // result. What is left of a clean that was cut short is for an operator, whose orders need that result, too.
 func TestCleanedUnwritten(t *testing.T) {

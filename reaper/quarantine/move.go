@@ -55,8 +55,7 @@ func (b *batch) undo(m judge.Move) judge.Outcome {
 	if err == nil || errors.Is(err, unix.ENOENT) {
 		return refuse(m, wrong)
 	}
-	// A third directory has the name in pods now. The second stays under the entry's name: no clean and no restore accepts it,
-	// since the ledger has the first one's identity.
+	// A third directory has the name in pods now. The second stays under the entry's name, and the next pass judges it there.
 	return failed(m, fmt.Errorf("%w; it lies at %s and cannot be moved back: %w", wrong, b.q.path(m.Entry), err))
 }
 

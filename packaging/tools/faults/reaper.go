@@ -73,14 +73,21 @@ var reaperFaults = []fault{
 	},
 	{
 		kind: refused, slip: "any directory that has the entry's name is the quarantined one",
-		file: "reaper/events.go", in: "recovered",
+		file: "reaper/move.go", in: "recovered",
 		old:   "there := e.ID.Same(inQuarantine)",
 		new:   "there := inQuarantine != judge.FileID{}",
 		tests: []string{"reaper TestRecovered"},
 	},
 	{
+		kind: refused, slip: "a directory that took the place of the judged one before a kill is forgotten in quarantine",
+		file: "reaper/move.go", in: "recovered",
+		old:   "case e.Phase == judge.Moving && inQuarantine != (judge.FileID{}):",
+		new:   "case e.Phase == judge.Moving && there:",
+		tests: []string{"reaper TestReplacedAndKilled"},
+	},
+	{
 		kind: operator, slip: "a restore that was killed is remembered as the daemon's",
-		file: "reaper/events.go", in: "recovered",
+		file: "reaper/move.go", in: "recovered",
 		old:   "judge.EventRestored, e.Ordered",
 		new:   "judge.EventRestored, false",
 		tests: []string{"reaper TestRecovered"},
