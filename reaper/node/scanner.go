@@ -99,20 +99,6 @@ type sensed[T any] struct {
 	doubt doubt
 }
 
-// doubt is why an answer is not complete. The zero value is no doubt.
-type doubt struct {
-	err  error
-	busy bool // only time caused it
-}
-
-// fact returns f if it is Yes or there is no doubt, else the doubt.
-func (d doubt) fact(f judge.Fact) judge.Fact {
-	if d.err == nil || f.Truth == judge.Yes {
-		return f
-	}
-	return judge.Fact{Source: f.Source, Detail: d.err.Error(), Busy: d.busy}
-}
-
 // sense runs one sensor under its time limit. Work that takes too long is abandoned, and not begun again until it ends.
 func sense[T any](ctx context.Context, s *Scanner, name string, work func(ctx context.Context) (T, error)) (answer sensed[T]) {
 	ctx, end := span.Start(ctx, name)

@@ -166,6 +166,19 @@ func TestReturnsDuringScan(t *testing.T) {
 	}
 }
 
+// TestNotListed: if the names in the pods directory are not known, nor is it which pod uses a staged volume.
+func TestNotListed(t *testing.T) {
+	n := newNode(t)
+	uid := testkit.NewUID()
+	if err := os.RemoveAll(n.dir + "/kubelet/pods"); err != nil {
+		t.Fatal(err)
+	}
+	s := n.scanner().Scan(t.Context(), []parsers.PodUID{uid}, nil)
+	if p, ok := s.Pod(uid); !ok || p.Facts[judge.Staged].Truth != judge.Unknown {
+		t.Errorf("%+v", p)
+	}
+}
+
 // TestNotRead: a pod that was not listed, and whose directory could not be read at the end, may be there.
 func TestNotRead(t *testing.T) {
 	n := newNode(t)

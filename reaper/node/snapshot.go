@@ -144,8 +144,10 @@ func (c *scan) running(uid parsers.PodUID) judge.Fact {
 
 func (c *scan) stagedFact(uid parsers.PodUID) judge.Fact {
 	f := c.staged.found.fact(uid)
-	if c.mounts.doubt.err != nil {
-		return c.mounts.doubt.fact(f)
+	for _, d := range []doubt{c.mounts.doubt, c.names.doubt} {
+		if d.err != nil {
+			return d.fact(f)
+		}
 	}
 	return c.staged.doubt.fact(f)
 }
@@ -155,4 +157,18 @@ func count(n int, what string) string {
 		return "1 " + what
 	}
 	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// doubt is why an answer is not complete. The zero value is no doubt.
+type doubt struct {
+	err  error
+	busy bool // only time caused it
+}
+
+// fact returns f if it is Yes or there is no doubt, else the doubt.
+func (d doubt) fact(f judge.Fact) judge.Fact {
+	if d.err == nil || f.Truth == judge.Yes {
+		return f
+	}
+	return judge.Fact{Source: f.Source, Detail: d.err.Error(), Busy: d.busy}
 }

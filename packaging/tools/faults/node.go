@@ -206,6 +206,12 @@ var nodeFaults = []fault{
 		new: "for _, at := range v.at {\n\t\t\tif !wanted[parsers.PodUID(name)] {\n\t\t\t\tbreak\n\t\t\t}\n\t\t\tusers[at]++",
 	},
 	{
+		kind: refused, slip: "a volume is staged for no pod if the pods directory cannot be listed",
+		file: "reaper/node/snapshot.go", in: "scan.stagedFact",
+		old: "[]doubt{c.mounts.doubt, c.names.doubt}",
+		new: "[]doubt{c.mounts.doubt}",
+	},
+	{
 		kind: slip, slip: "the block volumes of a pod that could not be read are none",
 		file: "reaper/node/staged.go", in: "readVolumes",
 		old: "if v.err == nil {\n\t\tv.err = err\n\t}", new: "_ = err",
