@@ -12,7 +12,6 @@ type envelope struct {
 	text    string   // the program's own text
 	program string   // that the transport names, or ""
 	named   bool     // the transport names a program, which must be a kubelet
-	whole   bool     // the transport delivers the text as it is, so it begins with klog's header
 	pieces  bool     // the transport splits long lines: the text may begin within one
 	journal *Journal // the fields of a journal entry in JSON
 }
@@ -64,10 +63,10 @@ func unwrap(line string) (envelope, bool) {
 		return e, true
 	}
 	if hasHeader(line) {
-		return envelope{text: line, whole: true}, true
+		return envelope{text: line}, true
 	}
 	if m, text := cutHead(criHead, line); m != nil {
-		return envelope{text: text, whole: true, pieces: true}, true
+		return envelope{text: text, pieces: true}, true
 	}
 	if m, text := cutHead(k0sForm, line); m != nil {
 		return k0s(m[1], text)
@@ -78,7 +77,7 @@ func unwrap(line string) (envelope, bool) {
 	}
 	dated, rest := cutHead(stamp, rest)
 	if dated != nil && (hasHeader(rest) || strings.HasPrefix(rest, "{")) { // docker logs --timestamps, ts
-		return envelope{text: rest, whole: true, pieces: true}, true
+		return envelope{text: rest, pieces: true}, true
 	}
 	m, text := cutHead(tag, rest)
 	if m == nil || dated == nil && len(rest) == len(line) {
@@ -101,7 +100,7 @@ func named(e envelope) (envelope, bool) {
 
 func k0s(msg, rest string) (envelope, bool) {
 	text, err := strconv.Unquote(msg)
-	return envelope{text: text, whole: true}, err == nil && rest == ""
+	return envelope{text: text}, err == nil && rest == ""
 }
 
 // trimEnd removes white space and the escaped newlines that rsyslog leaves at the end of messages.

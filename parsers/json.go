@@ -92,7 +92,7 @@ func journalObject(o object) (envelope, bool) {
 	if !ok {
 		return envelope{}, false
 	}
-	e := envelope{text: stripColour(text), whole: true, journal: &Journal{}}
+	e := envelope{text: stripColour(text), journal: &Journal{}}
 	for key, to := range map[string]*string{
 		"_SYSTEMD_UNIT": &e.journal.Unit, "_UID": &e.journal.UID, "_BOOT_ID": &e.journal.BootID,
 		"_STREAM_ID": &e.journal.StreamID, "PRIORITY": &e.journal.Priority, "MESSAGE_ID": &e.journal.MessageID, "_TRANSPORT": &e.journal.Transport,

@@ -16,7 +16,7 @@ func Parse(l Line) (Report, bool) {
 	if len(l.Text) > MaxLine || !Interesting(l.Text) {
 		return Report{}, false
 	}
-	e := envelope{text: stripColour(string(l.Text)), whole: true}
+	e := envelope{text: stripColour(string(l.Text))}
 	if l.Journal == nil {
 		var ok bool
 		if e, ok = unwrap(string(l.Text)); !ok {

@@ -9,9 +9,7 @@ import (
 
 // The labels and annotations with which the kubelet marks sandboxes and containers.
 const (
-	LabelUID       = "io.kubernetes.pod.uid"
-	LabelName      = "io.kubernetes.pod.name"
-	LabelNamespace = "io.kubernetes.pod.namespace"
+	LabelUID = "io.kubernetes.pod.uid"
 	// AnnotationHash is the UID of a static pod, which is also the name of its directory. The label may have the UID of
 	// its mirror pod.
 	AnnotationHash = "kubernetes.io/config.hash"
