@@ -18,7 +18,7 @@ type Guard struct {
 const (
 	// mostStuck bounds the threads that hang forever, one for each pod that hangs.
 	mostStuck = 32
-	// usualPatience is how long one part of a scan may take before its facts are Unknown.
+	// usualPatience is how long Try waits.
 	usualPatience = 10 * time.Second
 )
 

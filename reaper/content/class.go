@@ -15,7 +15,7 @@ type Class uint8
 // of a user's.
 const (
 	Data      Class = iota // may be a user's: kept until an operator purges it
-	Ephemeral              // emptyDir and ephemeral CSI volumes: purged after Rules.Retention
+	Ephemeral              // emptyDir and ephemeral CSI volumes: removed after the retention
 	Projected              // secret, configMap, projected, downwardAPI payloads
 	Skeleton               // the kubelet's own files, and directories that hold nothing
 )

@@ -1,9 +1,9 @@
 // Package fdpath opens the names of a directory that other processes may change: one name below a directory that is held
-// open, never a joined path. Only what an administrator names is opened by its path.
+// open. Only what an administrator names is opened by its path. StatIn alone joins two names, to look at the second.
 //
 // An [Opener] has tested which system calls the kernel has. A [Dir] is a handle of a directory; Step, Identify and ReadFile
-// open one name in it. A [Walker] is the only walk of a tree: the scan, the counts for display and the removal from
-// quarantine are its visitors.
+// open one name in it. A [Walker] walks a whole tree: the counts for display and the removal from quarantine are its
+// visitors.
 //
 // The package opens, lists, reads and identifies. It changes nothing on the disk and decides nothing.
 //

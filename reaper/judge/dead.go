@@ -62,7 +62,7 @@ func Dead(c Case) (Verdict, Facts) {
 
 // judge applies the table to the facts, without the rows that are set aside.
 func (c *Case) judge(facts Facts, aside ...FactName) (Verdict, Facts) {
-	v := Verdict{Decision: Remove}
+	v := Verdict{Decision: Remove} // until a row keeps it
 	if c.Pod.UID == "" {
 		detail := fmt.Sprintf("%q in the pods directory is no pod UID", c.Pod.Name)
 		if facts[Directory].Truth == Yes { // the kubelet reports it like a pod, and so hides the pods behind it

@@ -68,7 +68,7 @@ const (
 	Mounted                   // does a mount of any namespace have the UID in its root, mount point or options?
 	Staged                    // is a volume of the pod staged on the node, and named by no other pod directory?
 	Directory                 // is pods/UID a directory of the kubelet's root file system that has not changed?
-	Restored                  // did an operator restore it, or was it restored because it was alive?
+	Restored                  // did an operator restore it?
 	Eligible                  // have all facts but Reported been good at every scan for the hold?
 	numFacts
 )

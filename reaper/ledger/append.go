@@ -26,8 +26,8 @@ type ledger struct {
 	folded judge.Folded
 	// unmounting has the intents of unmounts without a result, by pod.
 	unmounting map[parsers.PodUID]int64
-	// about has the last event of each kind that folding needs besides those of the entries: of restored pods by UID, and
-	// the last that opened or closed the breaker.
+	// What folding needs besides the events of the entries: the last ones of restored pods by UID, and the last that opened or
+	// closed the breaker.
 	restored map[parsers.PodUID][]int64
 	breaker  int64
 

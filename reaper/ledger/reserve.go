@@ -20,7 +20,7 @@ const (
 	reserveFile = "reserve"
 	reserveSize = 2 << 20
 	// reserveSlice is the part for one batch of intents and their results. It is released only when these are written,
-	// since other processes would use the space. There are several slices, since parking a pod frees no space.
+	// since other processes would use the space. There are several slices, since moving a pod frees no space.
 	reserveSlice = 256 << 10
 	// reserveRoom must be free before the reserve is created, so that it never fills the disk.
 	reserveRoom = 16 << 20

@@ -1,5 +1,6 @@
 // Package quarantine moves the directories of dead pods to quarantine and back, removes from there what a plan allows, and
-// unmounts what keeps a dead pod busy. It removes nothing outside the quarantine.
+// unmounts what keeps a dead pod busy. It removes nothing of a pod outside the quarantine. Unlink is the call by which package
+// cni removes its files.
 //
 // It decides nothing: package judge decides what may be moved and removed, and the caller scans the node before each batch.
 // It reads no process, runtime or ledger. It never follows a link, never clears an attribute, and opens three kinds of file
@@ -50,7 +51,7 @@
 //
 // A file system that is mounted below cannot block a batch: openat2 with NO_XDEV and statx with AT_STATX_DONT_SYNC send it no
 // request. The pods directory's own disk can. Execute then waits, since a call that returns late still changes the disk, and
-// Stuck reports the path, by which the caller shuts the gate.
+// Stuck reports the path, for operators and the watchdog.
 //
 // # Unmounting
 //
