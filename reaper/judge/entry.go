@@ -23,6 +23,7 @@ func judgeEntry(in Input, name string, e Entry) JudgedEntry {
 		j.keep(Wait, Confirming, "the pod was not part of this scan")
 		return j
 	}
+	j.Static = j.Static || p.Static // at the move its sandbox may have been gone
 	reasons, unknown := Alive(*p)
 	switch {
 	case e.Phase == Moving: // it is not known yet where the directory is

@@ -134,6 +134,7 @@ func TestEntry(t *testing.T) {
 		{"a new skeleton, and mounts are not known", func(_ *Input, p *Pod, _ *Entry) { p.Present, p.SkeletonOnly, p.Facts[Mounted] = Yes, Yes, Fact{} }, Leave, 0, false},
 		{"a new directory in use", again(No), Leave, 0, false},
 		{"a new directory that cannot be read", again(Unknown), Leave, 0, false},
+		{"a static pod, as this scan shows", func(_ *Input, p *Pod, _ *Entry) { p.Facts[Listed], p.Static = yes, true }, Restore, content.None, false},
 		{"a static pod", func(_ *Input, p *Pod, e *Entry) { p.Facts[Cgroup] = yes; e.Static = true }, Restore, content.None, false},
 		{"alive, and nothing may be restored", func(in *Input, p *Pod, _ *Entry) { p.Facts[Cgroup] = yes; in.Permit = Permit{} }, "", 0, false},
 

@@ -226,6 +226,12 @@ var judgeFaults = []fault{
 		tests: []string{"reaper"},
 	},
 	{
+		kind: slip, slip: "a pod counts as static only if that was known at its move",
+		file: "reaper/judge/entry.go", in: "judgeEntry",
+		old: "j.Static = j.Static || p.Static",
+		new: "_ = p.Static",
+	},
+	{
 		kind: slip, slip: "a static pod that returns opens the breaker",
 		file: "reaper/judge/next.go", in: "Plan.add",
 		old: " && !j.Static",
