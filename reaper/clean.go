@@ -54,10 +54,15 @@ func (p *pass) clean(ctx context.Context) {
 // cniEvery is the time between two CNI sweeps if nothing asks for one.
 const cniEvery = time.Hour
 
-// sweepCNI sweeps CNI's files at the first pass with a complete answer, after each confirmed pod, hourly, and by an operator's order.
+// sweepCNI sweeps CNI's files at the first pass with a complete answer, after each confirmed pod, hourly, and by an operator's
+// order. A command that is about some pods does not read them.
 func (p *pass) sweepCNI(ctx context.Context) {
 	now := p.Clock.Now().Boot
-	if p.CNI == nil || !p.opt.DryRun && !p.opt.Order && len(p.cleaned) == 0 && p.cni > now {
+	dueNow := p.opt.Order || len(p.cleaned) > 0 || p.cni <= now
+	if p.opt.DryRun {
+		dueNow = len(p.opt.Only) == 0
+	}
+	if p.CNI == nil || !dueNow {
 		return
 	}
 	ctx, end := span.Start(ctx, "cni")

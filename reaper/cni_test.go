@@ -4,6 +4,8 @@ import (
 	"context"
 	"testing"
 	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
 )
 
 type sweptCNI struct {
@@ -48,6 +50,18 @@ func TestCNIRetries(t *testing.T) {
 	}
 	turn(time.Hour)
 	turn(time.Hour)
+}
+
+// TestCNIOfAll has dry runs: a question about all pods reads CNI's files, and one about some does not.
+func TestCNIOfAll(t *testing.T) {
+	for want, only := range [][]parsers.PodUID{{one}, nil} {
+		c := &sweptCNI{}
+		d := newWorld(one).daemon()
+		d.CNI = c
+		if _, err := d.Pass(t.Context(), Options{DryRun: true, Only: only}); err != nil || c.sweeps != want {
+			t.Errorf("%v: %d sweeps, error %v", only, c.sweeps, err)
+		}
+	}
 }
 
 // TestCNIStuck: a sweep that hangs at a file is a call that hangs.
