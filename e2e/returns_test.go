@@ -19,6 +19,9 @@ const (
 	returningPods   = 38
 	returningStarts = 80 // RETURN_STARTS sets the long form: 600
 	returningMoves  = 2  // minimum, unless five minutes are over
+	// livesOfOne is how often one pod starts: before each start of the same container the kubelet waits twice as long, at the
+	// fifth for more than startsWithin.
+	livesOfOne = 4
 	// startsWithin is the time limit for the kubelet to run a pod on two busy cores, and for a living directory to be back.
 	startsWithin = 2 * time.Minute
 	// returnsWithin is how soon a manifest comes back after only the hold keeps its pod, and returnsAnyhow how soon
@@ -45,15 +48,8 @@ func TestReturns(t *testing.T) {
 		busy := launch(t, "load", filepath.Join(n.dir, fmt.Sprintf("load-%d.log", i)), "sh", "-c", "while :; do :; done")
 		t.Cleanup(busy.Kill)
 	}
-	for i := range returningPods {
-		r.slots = append(r.slots, &slot{
-			pod: pod{
-				uid: n.uid(fmt.Sprintf("2badf00d-%04x-4000-8000-00000000e70_", i)), name: fmt.Sprintf("returns-%d", i),
-				spec:   `hostNetwork: true, volumes: [{name: data, emptyDir: {}}]`,
-				mounts: `[{name: data, mountPath: /data}]`, files: []string{filepath.Join("volumes", emptyDir, "data")},
-			},
-			next: time.Now().Add(time.Duration(r.random.IntN(15000)) * time.Millisecond),
-		})
+	for range returningPods {
+		r.slots = append(r.slots, &slot{pod: r.pod(), next: time.Now().Add(time.Duration(r.random.IntN(15000)) * time.Millisecond)})
 	}
 	want := returningStarts
 	if text := os.Getenv("RETURN_STARTS"); text != "" {
@@ -74,7 +70,7 @@ func TestReturns(t *testing.T) {
 		time.Sleep(100 * time.Millisecond)
 	}
 	t.Logf("%d starts under %d UIDs in %s, %d moved, the slowest start after %s; a living directory was away for %s at most, %d did not come back, %d pods did not start, %d breakers",
-		r.starts, returningPods, time.Since(r.at).Round(time.Second), len(r.moved), r.slowest.Round(time.Second), r.longest.Round(100*time.Millisecond), r.away, r.stuck, r.breakers)
+		r.starts, r.pods, time.Since(r.at).Round(time.Second), len(r.moved), r.slowest.Round(time.Second), r.longest.Round(100*time.Millisecond), r.away, r.stuck, r.breakers)
 	if len(r.moved) == 0 {
 		t.Error("no pod was moved, so the run proves nothing")
 	}
@@ -90,6 +86,7 @@ type returns struct {
 	random *rand.Rand
 	at     time.Time
 	slots  []*slot
+	pods   int // that were made
 
 	moved                         map[string]bool // entries of the quarantine
 	scanned                       time.Time
@@ -97,9 +94,20 @@ type returns struct {
 	slowest, longest              time.Duration // start, and time that a living directory was away
 }
 
-// slot is a pod that is alternately wanted and not wanted.
+// pod returns a new pod.
+func (r *returns) pod() pod {
+	r.pods++
+	return pod{
+		uid: r.n.uid(fmt.Sprintf("2badf00d-%04x-4000-8000-00000000e70_", r.pods)), name: fmt.Sprintf("returns-%d", r.pods),
+		spec:   `hostNetwork: true, volumes: [{name: data, emptyDir: {}}]`,
+		mounts: `[{name: data, mountPath: /data}]`, files: []string{filepath.Join("volumes", emptyDir, "data")},
+	}
+}
+
+// slot is a pod that is alternately wanted and not wanted, and after its last life another one.
 type slot struct {
 	pod     pod
+	lives   int
 	up      bool
 	works   bool      // the pod has worked in this life
 	next    time.Time // time of the next change
@@ -116,10 +124,12 @@ func (r *returns) turn(s *slot, more bool) {
 	manifest := filepath.Join(r.n.dir, "manifests", s.pod.name+".yaml")
 	if !s.up {
 		if more && now.After(s.next) {
-			r.starts++
+			if r.starts++; s.lives == livesOfOne {
+				s.pod, s.lives = r.pod(), 0
+			}
 			// Another argument makes another container for the kubelet, which then does not wait before it starts it.
 			s.pod.dirs = fmt.Sprintf("/data, --start-%d", r.starts)
-			*s = slot{pod: s.pod, up: true, from: now, logged: r.n.kubelet.size()}
+			*s = slot{pod: s.pod, lives: s.lives + 1, up: true, from: now, logged: r.n.kubelet.size()}
 			r.n.run(r.t, s.pod)
 		}
 		return
