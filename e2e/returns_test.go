@@ -94,11 +94,11 @@ type returns struct {
 	slowest, longest              time.Duration // start, and time that a living directory was away
 }
 
-// pod returns a new pod.
+// pod returns a new pod, whose UID has no dashes, as that of a static pod.
 func (r *returns) pod() pod {
 	r.pods++
 	return pod{
-		uid: r.n.uid(fmt.Sprintf("2badf00d-%04x-4000-8000-00000000e70_", r.pods)), name: fmt.Sprintf("returns-%d", r.pods),
+		uid: fmt.Sprintf("2badf00d%04x4000800000000000e70%d", r.pods, r.n.number), name: fmt.Sprintf("returns-%d", r.pods),
 		spec:   `hostNetwork: true, volumes: [{name: data, emptyDir: {}}]`,
 		mounts: `[{name: data, mountPath: /data}]`, files: []string{filepath.Join("volumes", emptyDir, "data")},
 	}
