@@ -76,7 +76,7 @@ func wantSeen(t *testing.T, got []string, want ...string) {
 	}
 }
 
-// TestWalk checks what is visited, and that a directory is left after what is in it, and again if the visitor says so.
+// TestWalk checks what is visited, and that a directory is left after what is in it, and again if the visitor asks for it.
 func TestWalk(t *testing.T) {
 	dir := t.TempDir()
 	testkit.Must(t, os.MkdirAll(dir+"/a/b", 0o755))
