@@ -31,26 +31,29 @@ const (
 
 // directory is a directory with files of one kind.
 type directory struct {
+	path  string
 	base  string // as configured; it may be behind links
 	steps []string
 	kind  kind
 }
 
-func (d *directory) path() string { return path.Join(append([]string{d.base}, d.steps...)...) }
+func newDirectory(k kind, base string, steps ...string) directory {
+	return directory{path.Join(base, path.Join(steps...)), base, steps, k}
+}
 
 // open opens the directory one step at a time. A mount on the way is allowed: some nodes have the caches on a tmpfs.
 func (d *directory) open(open *fdpath.Opener) (*fdpath.Dir, error) {
 	dir, err := open.Open(d.base)
 	for _, step := range append([]string{"."}, d.steps...) {
 		if err != nil {
-			return nil, fdpath.OpenError(d.path(), err)
+			return nil, fdpath.OpenError(d.path, err)
 		}
 		next, e := dir.Cross(step)
 		dir.Close()
 		dir, err = next, e
 	}
 	if err != nil {
-		return nil, fdpath.OpenError(d.path(), err)
+		return nil, fdpath.OpenError(d.path, err)
 	}
 	return dir, nil
 }
@@ -75,8 +78,7 @@ const (
 // file is one file. A node may have 300,000 of them, so its name is made again of its parts.
 type file struct {
 	id    sandboxID
-	ino   uint64
-	ctime int64  // with the inode it shows every change of the content
+	seen  fdpath.Seen
 	net   uint32 // its network, in found.texts
 	last  uint32 // an address, or the interface of a cache file
 	dir   uint16
@@ -119,7 +121,7 @@ func (f *found) name(x *file) string {
 	return f.texts[x.last]
 }
 
-func (f *found) path(x *file) string { return path.Join(f.dirs[x.dir].path(), f.name(x)) }
+func (f *found) path(x *file) string { return f.dirs[x.dir].path + "/" + f.name(x) }
 
 // keep notes a file that is kept since something about it is unknown.
 func (f *found) keep(name, why string) {
@@ -163,18 +165,18 @@ func (s *Sweeper) read(ctx context.Context, rootDir string, now judge.Instant, c
 		found: f, open: s.open, root: root, now: now, mark: root.bootMark(s.open, now), older: s.cfg.OlderThan, cleaned: cleaned,
 	}
 	for _, d := range []directory{
-		{s.cfg.Dir, []string{"results"}, cache},
-		{s.cfg.Dir, []string{"cache", "results"}, cache}, // dockershim and cri-dockerd
-		{s.cfg.Dir, []string{"multus", "results"}, cache},
-		{s.cfg.Dir, []string{"multus"}, multus},
-		{s.cfg.Dir, []string{"flannel"}, flannel},
+		newDirectory(cache, s.cfg.Dir, "results"),
+		newDirectory(cache, s.cfg.Dir, "cache", "results"), // dockershim and cri-dockerd
+		newDirectory(cache, s.cfg.Dir, "multus", "results"),
+		newDirectory(multus, s.cfg.Dir, "multus"),
+		newDirectory(flannel, s.cfg.Dir, "flannel"),
 	} {
 		f.problem(r.readDir(ctx, d))
 	}
-	f.problem(r.readNetworks(ctx, directory{s.cfg.Dir, []string{"networks"}, address}))
+	f.problem(r.readNetworks(ctx, newDirectory(address, s.cfg.Dir, "networks")))
 	for name, n := range f.conf.networks {
 		if n.dir != "" && n.dir != path.Join(s.cfg.Dir, "networks") {
-			f.problem(r.readDir(ctx, directory{n.dir, []string{name}, address}))
+			f.problem(r.readDir(ctx, newDirectory(address, n.dir, name)))
 		}
 	}
 	return f, context.Cause(ctx)
@@ -193,7 +195,7 @@ func (r *reader) readNetworks(ctx context.Context, d directory) error {
 	dir.Close()
 	for _, e := range names {
 		if e.Kind == unix.DT_DIR || e.Kind == unix.DT_UNKNOWN {
-			r.problem(r.readDir(ctx, directory{d.base, append(slices.Clone(d.steps), e.Name), address}))
+			r.problem(r.readDir(ctx, newDirectory(address, d.base, append(slices.Clone(d.steps), e.Name)...)))
 		}
 	}
 	return err
@@ -227,7 +229,7 @@ func (r *reader) readDir(ctx context.Context, d directory) error {
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("cannot read all of %s: %w", bounded.Name(d.path()), err)
+		return fmt.Errorf("cannot read all of %s: %w", bounded.Name(d.path), err)
 	}
 	return nil
 }
@@ -251,16 +253,16 @@ func (r *reader) readFile(d *directory, name string) {
 		c = unknown(err.Error())
 	}
 	if d.kind == address {
-		c.network, c.ifName = path.Base(d.path()), name
+		c.network, c.ifName = path.Base(d.path), name
 		r.tally(c.network, name, func(n *counts) { n.used++ })
 	}
 	if c.contradiction != "" {
 		r.status.Unknown++
-		r.keep(path.Join(d.path(), name), c.contradiction)
+		r.keep(path.Join(d.path, name), c.contradiction)
 		return
 	}
 	r.files = append(r.files, file{
-		id: c.id, ino: st.Ino, ctime: fdpath.Nanos(st.Ctime), net: r.text(c.network), last: r.text(c.ifName),
+		id: c.id, seen: fdpath.Seen{Ino: st.Ino, Ctime: fdpath.Nanos(st.Ctime)}, net: r.text(c.network), last: r.text(c.ifName),
 		dir: uint16(len(r.dirs) - 1), marks: r.marksOf(&c, time.Unix(0, fdpath.Nanos(st.Mtime))),
 	})
 }

@@ -23,9 +23,8 @@ const (
 )
 
 var (
-	errChanged = errors.New("it was changed or replaced since it was judged")
-	errLocked  = errors.New("host-local's lock is held by another process, which lslocks shows")
-	errNoLock  = errors.New("host-local's lock is no plain file")
+	errLocked = errors.New("host-local's lock is held by another process, which lslocks shows")
+	errNoLock = errors.New("host-local's lock is no plain file")
 )
 
 // removal is the removal of the stale files of one sweep.
@@ -41,7 +40,7 @@ type removal struct {
 // remove archives the files and removes those that are in the archive.
 func (s *Sweeper) remove(ctx context.Context, f *found, stale []file, now judge.Instant, write func(...judge.Event) bool) {
 	r := &removal{Sweeper: s, found: f, taken: map[string]judge.Tally{}}
-	slices.SortFunc(stale, func(a, b file) int { return cmp.Or(cmp.Compare(a.dir, b.dir), cmp.Compare(a.ino, b.ino)) })
+	slices.SortFunc(stale, func(a, b file) int { return cmp.Or(cmp.Compare(a.dir, b.dir), cmp.Compare(a.seen.Ino, b.seen.Ino)) })
 	a, err := s.createArchive(now)
 	if err == nil {
 		stale, err = r.archive(ctx, a, stale)
@@ -78,9 +77,9 @@ func (r *removal) archive(ctx context.Context, a *archive, stale []file) ([]file
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		text, st, err := dir.ReadStat(r.name(x), mostCache)
+		text, st, err := dir.ReadSeen(r.name(x), x.seen, mostCache)
 		if err != nil {
-			return nil //nolint:nilerr // it is gone or no file any more: the next sweep judges it
+			return nil //nolint:nilerr // it is gone or not the file that was judged: the next sweep judges what is there
 		}
 		written = append(written, *x)
 		return a.add(r.path(x), &st, text)
@@ -97,7 +96,7 @@ func (r *removal) each(files []file, step func(dir *fdpath.Dir, x *file) error) 
 		x := &files[i]
 		if int(x.dir) != at {
 			dir.Close()
-			at, place = int(x.dir), r.dirs[x.dir].path()
+			at, place = int(x.dir), r.dirs[x.dir].path
 			r.enter(place)
 			var err error
 			if dir, err = r.dirs[at].open(r.Sweeper.open); err != nil {
@@ -152,8 +151,8 @@ func (r *removal) unlinkOne(dir *fdpath.Dir, x *file) error {
 	if err != nil {
 		return err
 	}
-	if st.Ino != x.ino || fdpath.Nanos(st.Ctime) != x.ctime || st.Mode&unix.S_IFMT != unix.S_IFREG {
-		return errChanged
+	if !x.seen.Is(&st) {
+		return fdpath.ErrChanged
 	}
 	if err := r.changes.unlink(dir, name); err != nil {
 		return err
@@ -177,7 +176,7 @@ func (r *removal) failed(x *file, err error) {
 	if r.first == nil {
 		r.first = fmt.Errorf("%s: %w", r.path(x), err)
 	}
-	if !errors.Is(err, errChanged) && !errors.Is(err, errLocked) {
+	if !errors.Is(err, fdpath.ErrChanged) && !errors.Is(err, errLocked) {
 		r.status.Operator = true
 	}
 	r.keep(r.path(x), err.Error())

@@ -256,7 +256,7 @@ func TestLock(t *testing.T) {
 	}
 }
 
-// TestChangedSince: a file that is written or replaced after it was judged is kept.
+// TestChangedSince: a file that is written or replaced after it was judged is kept, and an archive has only what was judged.
 func TestChangedSince(t *testing.T) {
 	for name, change := range map[string]func(path string) error{
 		"written in place": func(path string) error {
@@ -291,6 +291,9 @@ func TestChangedSince(t *testing.T) {
 					t.Errorf("%+v", s)
 				}
 				n.wantGone(files, files[:4])
+				if _, archived := n.archived()[victim]; archived == (when == "create") {
+					t.Errorf("archived: %t", archived)
+				}
 			})
 		}
 	}

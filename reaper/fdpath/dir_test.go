@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -41,6 +42,45 @@ func TestNotRegular(t *testing.T) {
 		}
 		if _, err := d.ReadFile("none", 3); !Gone(err) {
 			t.Errorf("%s: %v", way, err)
+		}
+	}
+}
+
+// TestReadSeen: a name is read only while it is the file that was seen.
+func TestReadSeen(t *testing.T) {
+	for way, no := range ways {
+		for what, change := range map[string]func(path string) error{
+			"":             func(string) error { return nil },
+			"written to":   func(path string) error { return os.WriteFile(path, []byte("next"), 0o600) },
+			"replaced":     func(path string) error { return os.Rename(path+"2", path) },
+			"a FIFO now":   func(path string) error { return errors.Join(os.Remove(path), unix.Mkfifo(path, 0o600)) },
+			"a link now":   func(path string) error { return errors.Join(os.Rename(path, path+"3"), os.Symlink(path+"3", path)) },
+			"no more":      os.Remove,
+			"on its mount": func(path string) error { return unix.Mount(path+"2", path, "", unix.MS_BIND, "") },
+		} {
+			t.Run(way+", "+what, func(t *testing.T) {
+				d := dirAt(t, no, t.TempDir())
+				path := "/proc/self/fd/" + strconv.Itoa(d.FD()) + "/file"
+				testkit.Must(t, os.WriteFile(path, []byte("text"), 0o600))
+				testkit.Must(t, os.WriteFile(path+"2", []byte("text"), 0o600))
+				text, st, err := d.ReadStat("file", 4)
+				testkit.Must(t, err)
+				seen := Seen{st.Ino, Nanos(st.Ctime)}
+				for when := stat(t, path); Nanos(when.Ctime) == seen.Ctime && what != ""; when = stat(t, path+"2") {
+					testkit.Must(t, os.Chmod(path+"2", 0o600)) // until the clock of the file system has ticked
+				}
+				if change(path) != nil {
+					testkit.Skip(t, "nothing can be mounted")
+				}
+				t.Cleanup(func() { _ = unix.Unmount(path, unix.MNT_DETACH) })
+				again, _, err := d.ReadSeen("file", seen, 4)
+				if (err == nil) != (what == "") || err == nil && !bytes.Equal(again, text) {
+					t.Errorf("%q, %v", again, err)
+				}
+				if _, _, err = d.ReadSeen("file", seen, 3); err == nil {
+					t.Error("read beyond the limit")
+				}
+			})
 		}
 	}
 }

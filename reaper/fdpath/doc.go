@@ -1,5 +1,6 @@
 // Package fdpath opens the names of a directory that other processes may change: one name below a directory that is held
-// open. Only what an administrator names is opened by its path. StatIn alone joins two names, to look at the second.
+// open. Only what an administrator names is opened by its path. StatIn alone joins two names, to look at the second; ReadSeen
+// alone opens a file without a handle, since no pod can write to a directory of CNI.
 //
 // An [Opener] has tested which system calls the kernel has. A [Dir] is a handle of a directory; Step, Identify and ReadFile
 // open one name in it. A [Walker] walks a whole tree: the counts for display and the removal from quarantine are its

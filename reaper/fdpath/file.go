@@ -37,7 +37,10 @@ func (d *Dir) ReadStat(name string, limit int64) ([]byte, unix.Statx_t, error) {
 	if st.Mode&unix.S_IFMT != unix.S_IFREG {
 		return nil, st, PathError("open", name, NotRegularError{TypeName(&st)})
 	}
-	fd, err := reopen(handle.fd)
+	fd, err := reopen(handle.fd, readFile)
+	if errors.Is(err, unix.EPERM) {
+		fd, err = reopen(handle.fd, readFile&^unix.O_NOATIME)
+	}
 	if err != nil {
 		return nil, st, PathError("open", name, err)
 	}
@@ -49,14 +52,46 @@ func (d *Dir) ReadStat(name string, limit int64) ([]byte, unix.Statx_t, error) {
 	return text, st, nil
 }
 
-// reopen opens for reading the regular file of an O_PATH handle.
-func reopen(handle int) (int, error) {
-	self := "/proc/thread-self/fd/" + strconv.Itoa(handle)
-	fd, err := Retry(func() (int, error) { return unix.Open(self, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NOATIME, 0) })
-	if errors.Is(err, unix.EPERM) {
-		fd, err = Retry(func() (int, error) { return unix.Open(self, unix.O_RDONLY|unix.O_CLOEXEC, 0) })
+// ErrChanged reports a file that is another one than was seen, or was changed since.
+var ErrChanged = errors.New("it was changed or replaced since it was judged")
+
+// Seen recognizes a regular file that was read before: every write changes the change time.
+type Seen struct {
+	Ino   uint64
+	Ctime int64 // in nanoseconds
+}
+
+// Is reports whether the status is of this file as it was seen.
+func (s Seen) Is(st *unix.Statx_t) bool {
+	return st.Ino == s.Ino && Nanos(st.Ctime) == s.Ctime && st.Mode&unix.S_IFMT == unix.S_IFREG
+}
+
+// ReadSeen is ReadStat of a file that was seen, and returns ErrChanged if the name has another one by now. It opens the name
+// at once, without a handle. So it is only for a directory in which no pod can make a device: to open one may change it.
+func (d *Dir) ReadSeen(name string, seen Seen, limit int64) ([]byte, unix.Statx_t, error) {
+	fd, err := d.open.step(d.FD(), name, readFile)
+	if err != nil {
+		return nil, unix.Statx_t{}, PathError("open", name, err)
 	}
-	return fd, err
+	defer Close(fd)
+	st, err := Stat(fd)
+	if err != nil {
+		return nil, st, PathError("statx", name, err)
+	}
+	if !seen.Is(&st) {
+		return nil, st, PathError("read", name, ErrChanged)
+	}
+	text, err := readAll(fd, limit)
+	if err != nil {
+		return nil, st, PathError("read", name, err)
+	}
+	return text, st, nil
+}
+
+// reopen opens the file of an O_PATH handle by its link in procfs.
+func reopen(handle, flags int) (int, error) {
+	self := "/proc/thread-self/fd/" + strconv.Itoa(handle)
+	return Retry(func() (int, error) { return unix.Open(self, flags&^unix.O_NOFOLLOW, 0) })
 }
 
 // readAll reads to the end. It reports a file longer than limit as ErrTooLong.

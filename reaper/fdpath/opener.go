@@ -12,6 +12,8 @@ import (
 const (
 	// readDir opens a directory to list it.
 	readDir = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC | unix.O_NONBLOCK | unix.O_NOATIME
+	// readFile opens a regular file to read it.
+	readFile = readDir &^ unix.O_DIRECTORY
 	// pathDir opens a handle of a directory to compare its identity later.
 	pathDir = pathAny | unix.O_DIRECTORY
 	// pathAny opens a handle of a file of any type, also a symbolic link or device.
@@ -146,5 +148,8 @@ func (o *Opener) byMountID(parent int, name string, flags int, resolve uint64) (
 		return handle, nil
 	}
 	defer Close(handle)
+	if flags&unix.O_DIRECTORY == 0 {
+		return reopen(handle, flags)
+	}
 	return Retry(func() (int, error) { return unix.Openat(handle, ".", flags, 0) })
 }

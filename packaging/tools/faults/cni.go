@@ -48,8 +48,8 @@ var cniFaults = []fault{
 		old: "err = r.unlinkOne(dir, x)\n\t\t\tl.release()", new: "l.release()\n\t\t\terr = r.unlinkOne(dir, x)",
 	},
 	{
-		kind: refused, slip: "a file that was written after it was judged is removed",
+		kind: refused, slip: "a file that was replaced after it was judged is removed",
 		file: "reaper/cni/remove.go", in: "removal.unlinkOne",
-		old: `|| fdpath.Nanos(st.Ctime) != x.ctime `, new: ``,
+		old: `!x.seen.Is(&st)`, new: `st.Mode&unix.S_IFMT != unix.S_IFREG`,
 	},
 }

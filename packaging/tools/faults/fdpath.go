@@ -50,4 +50,14 @@ var fdpathFaults = []fault{
 		old: "st.Attributes_mask&unix.STATX_ATTR_MOUNT_ROOT == 0 || ",
 		new: "",
 	},
+	{
+		kind: refused, slip: "a file that was written since counts as the one that was seen",
+		file: "reaper/fdpath/file.go", in: "Seen.Is",
+		old: ` && Nanos(st.Ctime) == s.Ctime`, new: ``,
+	},
+	{
+		kind: refused, slip: "a file is read that is not the one that was seen",
+		file: "reaper/fdpath/file.go", in: "Dir.ReadSeen",
+		old: `!seen.Is(&st)`, new: `!IsDir(&st) && st.Ino == 0`,
+	},
 }
