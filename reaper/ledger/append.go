@@ -82,33 +82,14 @@ func (s *Store) Append(events ...judge.Event) ([]judge.Event, error) {
 	if err := s.refresh(); err != nil {
 		return nil, err
 	}
-	l := &s.ledger
-	numbered := make([]judge.Event, len(events))
-	lengths := make([]int, len(events))
-	var buf bytes.Buffer
-	seq := max(l.seq, l.sent)
-	for i, r := range events {
-		if !r.Kind.Known() {
-			return nil, fmt.Errorf("cannot append to the ledger: %q is no kind of event", r.Kind)
-		}
-		seq++
-		if r.Seq, r.By = seq, cmp.Or(r.By, s.opts.By); r.By != nil && *r.By == (judge.User{}) {
-			r.By = nil
-		}
-		if r.Kind == judge.EventMoving {
-			r.Quarantine = s.opts.Quarantine
-		}
-		numbered[i] = r
-		start := buf.Len()
-		if err := encode(&buf, r); err != nil {
-			return nil, fmt.Errorf("cannot append to the ledger: %w", err)
-		}
-		lengths[i] = buf.Len() - start
+	numbered, lines, err := s.number(events)
+	if err != nil {
+		return nil, fmt.Errorf("cannot append to the ledger: %w", err)
 	}
 	if slices.ContainsFunc(events, func(r judge.Event) bool { return r.Kind.Intent() }) {
 		s.makeRoom() // for the results and manifests that follow
 	}
-	write := func() error { return s.write(buf.Bytes()) }
+	write := func() error { return s.write(bytes.Join(lines, nil)) }
 	if slices.ContainsFunc(events, needed) {
 		err = s.spending(write)
 	} else {
@@ -118,7 +99,7 @@ func (s *Store) Append(events ...judge.Event) ([]judge.Event, error) {
 		return nil, err
 	}
 	for i, r := range numbered {
-		l.apply(r, lengths[i])
+		s.ledger.apply(r, len(lines[i]))
 	}
 	s.keepReserve()
 	if err := s.compactIfLarge(); err != nil {
@@ -126,6 +107,31 @@ func (s *Store) Append(events ...judge.Event) ([]judge.Event, error) {
 		s.log.Warn("cannot drop old events from the ledger", errAttr(err))
 	}
 	return numbered, nil
+}
+
+// number gives events their numbers and what this process adds, and returns the line of each.
+func (s *Store) number(events []judge.Event) ([]judge.Event, [][]byte, error) {
+	numbered, lines := slices.Clone(events), make([][]byte, len(events))
+	seq := max(s.ledger.seq, s.ledger.sent)
+	for i := range numbered {
+		r := &numbered[i]
+		if !r.Kind.Known() {
+			return nil, nil, fmt.Errorf("%q is no kind of event", r.Kind)
+		}
+		seq++
+		if r.Seq, r.By = seq, cmp.Or(r.By, s.opts.By); r.By != nil && *r.By == (judge.User{}) {
+			r.By = nil
+		}
+		if r.Kind == judge.EventMoving {
+			r.Quarantine = s.opts.Quarantine
+		}
+		var line bytes.Buffer
+		if err := encode(&line, *r); err != nil {
+			return nil, nil, err
+		}
+		lines[i] = line.Bytes()
+	}
+	return numbered, lines, nil
 }
 
 // write appends b after the last complete line and syncs. If either fails, it truncates the file to its former size. If

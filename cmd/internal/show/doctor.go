@@ -146,24 +146,7 @@ func (p *page) cni(s *reaper.Status) {
 		p.para("  ", "CNI's files were not read.")
 		return
 	}
-	rows := [][]string{{"NETWORK", "ADDRESSES", "OF", "STALE", "WAITING", "IPAM"}}
-	for _, n := range c.Networks {
-		if n.Full {
-			p.para("  ", "Network %s is full: no new pod of it gets an address on this node. %s used, of these %d by dead sandboxes (%d more wait).",
-				safe(n.Name), count(n.Used, "address is", "addresses are"), n.Stale, n.Waiting)
-		}
-		size := "-"
-		if n.Size > 0 {
-			size = strconv.FormatInt(n.Size, 10)
-		}
-		ipam := "host-local"
-		if n.Keeper != "" {
-			ipam = short(safe(n.Keeper), 14) + ", not read"
-		}
-		if len(rows) < mostRows {
-			rows = append(rows, []string{short(safe(n.Name), 24), strconv.Itoa(n.Used), size, strconv.Itoa(n.Stale), strconv.Itoa(n.Waiting), ipam})
-		}
-	}
+	rows := p.networks(c)
 	if !c.Complete {
 		p.para("  ", "Nothing can be judged now: no kubelet runs, or a runtime has not answered. Every file is kept.")
 	}
@@ -196,6 +179,29 @@ func (p *page) cni(s *reaper.Status) {
 			p.item("  - ", "%s", safe(problem))
 		}
 	}
+}
+
+// networks prints which networks are full, and returns the rows of all.
+func (p *page) networks(c *reaper.CNIStatus) [][]string {
+	rows := [][]string{{"NETWORK", "ADDRESSES", "OF", "STALE", "WAITING", "IPAM"}}
+	for _, n := range c.Networks {
+		if n.Full {
+			p.para("  ", "Network %s is full: no new pod of it gets an address on this node. %s used, of these %d by dead sandboxes (%d more wait).",
+				safe(n.Name), count(n.Used, "address is", "addresses are"), n.Stale, n.Waiting)
+		}
+		size := "-"
+		if n.Size > 0 {
+			size = strconv.FormatInt(n.Size, 10)
+		}
+		ipam := "host-local"
+		if n.Keeper != "" {
+			ipam = short(safe(n.Keeper), 14) + ", not read"
+		}
+		if len(rows) < mostRows {
+			rows = append(rows, []string{short(safe(n.Name), 24), strconv.Itoa(n.Used), size, strconv.Itoa(n.Stale), strconv.Itoa(n.Waiting), ipam})
+		}
+	}
+	return rows
 }
 
 func (p *page) staleCNI(s *reaper.Status) {
