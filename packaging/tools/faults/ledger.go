@@ -87,9 +87,9 @@ var ledgerFaults = []fault{
 	},
 	{
 		kind: audit, slip: "numbers begin again in a ledger that was moved away",
-		file: "reaper/ledger/append.go", in: "Store.Append",
-		old:   "max(l.seq, l.sent)",
-		new:   "l.seq",
+		file: "reaper/ledger/append.go", in: "Store.number",
+		old:   "max(s.ledger.seq, s.ledger.sent)",
+		new:   "s.ledger.seq",
 		tests: []string{"reaper/ledger TestSent|TestCompact"},
 	},
 	{
