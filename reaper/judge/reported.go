@@ -96,11 +96,13 @@ func (k *Kubelet) log(f parsers.File) (LogFile, bool) {
 }
 
 // byProcess reports whether the line has the kubelet's PID: in klog's header, or, since a JSON object has none, in
-// journald's field. A JSON line of a file that is the kubelet's own fd needs a time after the kubelet's start.
+// journald's field. A JSON line of a file that is the kubelet's own fd needs a time after the kubelet's start. A line of klog
+// does, too: in a container of its own the next kubelet has the same PID.
 func (l *Logged) byProcess(k Kubelet) bool {
+	started := l.At.Wall.Add(k.Start - l.At.Boot)
 	switch {
 	case !l.JSON:
-		return l.PID == k.Inner && k.Inner != 0
+		return l.PID == k.Inner && k.Inner != 0 && l.Written().After(started)
 	case l.Journal != nil:
 		return l.Journal.PID == k.PID && k.PID != 0
 	}
@@ -108,7 +110,6 @@ func (l *Logged) byProcess(k Kubelet) bool {
 	if !ok || !own.Own || l.Header.IsZero() {
 		return false
 	}
-	started := l.At.Wall.Add(k.Start - l.At.Boot)
 	return l.Header.After(started)
 }
 

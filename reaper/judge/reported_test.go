@@ -46,6 +46,15 @@ func TestCredible(t *testing.T) {
 		}},
 		{"a: syslog, and it is not known whether there is a journal", No, func(c *Case) { file(c, true); c.Node.Kubelet.Logs, c.Log.Removal.Syslog = nil, true }},
 		{"b: an earlier kubelet's PID", No, func(c *Case) { c.Log.Removal.PID = 99 }},
+		{"b: an earlier kubelet that had this PID in its container", No, func(c *Case) {
+			c.Node.Kubelet.Start = now.Boot - time.Second
+			c.Log.Removal.Journal.Time = now.Wall.Add(-2 * time.Second)
+		}},
+		{"b: the same, by the header of a line in its file", No, func(c *Case) {
+			file(c, true)
+			c.Node.Kubelet.Start = now.Boot - time.Second
+			c.Log.Removal.Header = now.Wall.Add(-2 * time.Second)
+		}},
 		{"b: no PID", No, func(c *Case) { c.Log.Removal.PID, c.Node.Kubelet.Inner = 0, 0 }},
 		{"b: k0s writes the unit for the kubelet", Yes, func(c *Case) { c.Log.Removal.Journal.PID = 7 }},
 		{"b: a kubelet in a PID namespace", Yes, func(c *Case) { c.Node.Kubelet.Inner, c.Log.Removal.PID = 3, 3 }},

@@ -99,6 +99,12 @@ var judgeFaults = []fault{
 		new: "return l.Header.Before(started) || l.Header.After(started)",
 	},
 	{
+		kind: model, slip: "a line of an earlier kubelet with the same PID in its container counts",
+		file: "reaper/judge/reported.go", in: "Logged.byProcess",
+		old: " && l.Written().After(started)",
+		new: "",
+	},
+	{
 		kind: slip, slip: "the PID of the header is compared with that of our namespace",
 		file: "reaper/judge/reported.go", in: "Logged.byProcess",
 		old: "l.PID == k.Inner && k.Inner != 0",
