@@ -106,7 +106,9 @@ func (r *nodeRoot) netns(open *fdpath.Opener, name string) (gone, there bool) {
 }
 
 // bootMark returns the time before which a file is older than this boot: the birth of /run, a tmpfs that is made at boot. Before
-// Linux 5.18 or so a tmpfs has no birth, and the mark is the time of the boot by today's clock. The zero time is no mark.
+// Linux 5.18 or so a tmpfs has no birth, and the mark is the time of the boot by today's clock, or the oldest change in /run:
+// a clock that was set forward since, or a virtual machine that was suspended, makes files of this boot older than the first.
+// The zero time is no mark.
 func (r *nodeRoot) bootMark(open *fdpath.Opener, now judge.Instant) time.Time {
 	run, err := r.openDir(open, "/run")
 	if err != nil {
@@ -117,14 +119,35 @@ func (r *nodeRoot) bootMark(open *fdpath.Opener, now judge.Instant) time.Time {
 	if err != nil {
 		return time.Time{}
 	}
-	mark := bootTime(now)
-	if st.Mask&unix.STATX_BTIME != 0 {
-		mark = time.Unix(0, fdpath.Nanos(st.Btime))
+	mark := time.Unix(0, fdpath.Nanos(st.Btime))
+	if st.Mask&unix.STATX_BTIME == 0 {
+		mark, err = oldestChange(run, bootTime(now))
 	}
-	if mark.After(now.Wall) { // the clock was set back since
+	if err != nil || mark.After(now.Wall) { // the clock was set back since
 		return time.Time{}
 	}
 	return mark
+}
+
+// oldestChange returns the oldest change time of the entries, or the time if none is older. What is mounted there may be older
+// than /run.
+func oldestChange(run *fdpath.Dir, oldest time.Time) (time.Time, error) {
+	err := run.Each(func(e fdpath.Entry) error {
+		handle, err := run.Handle(e.Name)
+		if fdpath.Gone(err) || errors.Is(err, unix.EXDEV) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		defer handle.Close()
+		st, err := handle.Stat()
+		if at := time.Unix(0, fdpath.Nanos(st.Ctime)); err == nil && at.Before(oldest) {
+			oldest = at
+		}
+		return err
+	})
+	return oldest, err
 }
 
 // bootTime returns the time of the boot by today's clock.

@@ -12,6 +12,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/cri/fakecri"
 	"github.com/orphan-reaper/orphan-reaper/reaper/judge"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 // TestTable: each column has a yes, a no and an unknown. The five files of one sandbox are judged together.
@@ -187,6 +188,23 @@ func (n *testNode) withoutArguments(files []string) {
 
 // netns gives the files another network namespace.
 func (n *testNode) netns(files []string, path string) { n.change(files, "/var-run/netns/gone", path) }
+
+// TestClockForward: /run has no birth, and the clock was set two days forward while a sandbox is being made, which no runtime
+// lists yet. /run's oldest entry has the time of the boot.
+func TestClockForward(t *testing.T) {
+	n := newNode(t)
+	testkit.Mount(t, "ramfs", n.path("root/run"), "ramfs", 0, "")
+	must(t, os.Mkdir(n.path("root/run/netns"), 0o755))
+	n.now.Boot = 2 * time.Minute
+	being, before := n.address("cbr0", "10.244.0.7", idOf("being made")), n.address("cbr0", "10.244.0.8", idOf("gone"))
+	now := time.Now().Add(time.Second)
+	must(t, os.Chtimes(being, now, now))
+	s := n.sweep()
+	n.wantGone([]string{being, before}, []string{before})
+	if s.Waiting != 1 {
+		t.Errorf("%+v", s)
+	}
+}
 
 // TestCleanedAgain: the files of a pod that was cleaned go at once, also if the sweep after it has failed.
 func TestCleanedAgain(t *testing.T) {

@@ -43,6 +43,11 @@ var cniFaults = []fault{
 		old: `mtime.Before(r.mark) && (age >= addTime || mtime.Before(bootTime(r.now)))`, new: `mtime.Before(r.mark)`,
 	},
 	{
+		kind: model, slip: "a clock that was set forward makes a file of this boot older than it",
+		file: "reaper/cni/node.go", in: "nodeRoot.bootMark",
+		old: `oldestChange(run, bootTime(now))`, new: `bootTime(now), nil`,
+	},
+	{
 		kind: slip, slip: "host-local's lock is released before the address is removed",
 		file: "reaper/cni/remove.go", in: "removal.unlink",
 		old: "err = r.unlinkOne(dir, x)\n\t\t\tl.release()", new: "l.release()\n\t\t\terr = r.unlinkOne(dir, x)",
