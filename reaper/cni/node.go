@@ -52,25 +52,48 @@ func (r *nodeRoot) close() {
 	r.dir.Close()
 }
 
-// openDir opens a directory by its path on the node. It follows links as a process of the node does; before Linux 5.6 it
-// follows none, so that a link is an error, and what lies there is unknown.
+// openDir opens a directory by its path on the node. It follows links as a process of the node does.
 func (r *nodeRoot) openDir(open *fdpath.Opener, name string) (*fdpath.Dir, error) {
-	how := unix.OpenHow{Flags: unix.O_RDONLY | unix.O_DIRECTORY | unix.O_CLOEXEC | unix.O_NONBLOCK, Resolve: unix.RESOLVE_IN_ROOT}
-	fd, err := fdpath.Retry(func() (int, error) { return unix.Openat2(r.dir.FD(), name, &how) })
-	if err == nil {
-		return open.At(fd), nil
-	}
-	if !fdpath.Is(err, unix.ENOSYS, unix.EPERM) {
-		return nil, fdpath.PathError("openat2", name, err)
-	}
-	dir, err := r.dir.Cross(".")
-	for step := range strings.SplitSeq(strings.TrimPrefix(name, "/"), "/") {
+	if open.Fallback() != nil {
+		dir, err := r.walk(path.Clean("/"+name), mostLinks)
 		if err != nil {
 			return nil, fdpath.PathError("open", name, err)
 		}
+		return dir, nil
+	}
+	how := unix.OpenHow{Flags: unix.O_RDONLY | unix.O_DIRECTORY | unix.O_CLOEXEC | unix.O_NONBLOCK, Resolve: unix.RESOLVE_IN_ROOT}
+	fd, err := fdpath.Retry(func() (int, error) { return unix.Openat2(r.dir.FD(), name, &how) })
+	if err != nil {
+		return nil, fdpath.PathError("openat2", name, err)
+	}
+	return open.At(fd), nil
+}
+
+// mostLinks bounds the links of one path without openat2.
+const mostLinks = 8
+
+// walk is openDir without openat2, one name at a time. Most systems have /var/run as a link, where the runtimes' network
+// namespaces are.
+func (r *nodeRoot) walk(name string, links int) (*fdpath.Dir, error) {
+	dir, err := r.dir.Cross(".")
+	at, rest := "/", strings.TrimPrefix(name, "/")
+	for err == nil && rest != "" {
+		step, after, _ := strings.Cut(rest, "/")
 		next, e := dir.Cross(step)
+		var target [unix.PathMax]byte
+		n := 0
+		if fdpath.Is(e, unix.ENOTDIR, unix.ELOOP) && links > 0 {
+			n, _ = unix.Readlinkat(dir.FD(), step, target[:])
+		}
 		dir.Close()
-		dir, err = next, e
+		if n > 0 {
+			to := string(target[:n])
+			if !path.IsAbs(to) {
+				to = path.Join(at, to)
+			}
+			return r.walk(path.Join("/", to, after), links-1)
+		}
+		dir, err, at, rest = next, e, path.Join(at, step), after
 	}
 	return dir, err
 }

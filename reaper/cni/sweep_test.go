@@ -11,6 +11,7 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/cri/fakecri"
+	"github.com/orphan-reaper/orphan-reaper/reaper/fdpath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/judge"
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
@@ -203,6 +204,41 @@ func TestClockForward(t *testing.T) {
 	n.wantGone([]string{being, before}, []string{before})
 	if s.Waiting != 1 {
 		t.Errorf("%+v", s)
+	}
+}
+
+// TestNoOpenat2: before Linux 5.6 the stores and namespaces are read, too, also behind absolute and relative links.
+func TestNoOpenat2(t *testing.T) {
+	n := newNode(t)
+	gone := n.leak("gone", "10.244.0.7")
+	others := append(n.leak("runs", "10.244.0.8"), n.leak("Podman's", "10.244.0.9")...)
+	unknown := n.leak("there", "10.244.0.10")
+	all := append(append(gone, others...), unknown...)
+	n.young(later-time.Hour, all...)
+	n.write("root/run/containerd/io.containerd.runtime.v2.task/k8s.io/"+idOf("runs")+"/x", "")
+	n.write("root/data/storage/overlay-containers/"+idOf("Podman's")+"/x", "")
+	n.write("root/run/netns/there", "")
+	must(t, os.MkdirAll(n.path("root/var/lib"), 0o755))
+	must(t, os.Symlink("../../data", n.path("root/var/lib/containers")))
+	must(t, os.Symlink("nerdctl", n.path("root/var/lib/nerdctl")))
+	for _, loops := range []bool{true, false} {
+		s, err := New(n.cfg)
+		must(t, err)
+		s.open, err = fdpath.New(true)
+		must(t, err)
+		got := n.sweepBy(s, standingOf(n))
+		if loops {
+			n.wantGone(all, nil)
+			if got.Unknown != len(all) || len(got.Problems) != 1 || !strings.Contains(got.Problems[0], "/var/lib/nerdctl") {
+				t.Errorf("%+v", got)
+			}
+			must(t, os.Remove(n.path("root/var/lib/nerdctl")))
+			continue
+		}
+		n.wantGone(all, gone)
+		if got.Others != len(others) || got.Unknown != len(unknown) || len(got.Problems) > 0 {
+			t.Errorf("%+v", got)
+		}
 	}
 }
 
