@@ -85,7 +85,7 @@ func parse(k kind, name string, text []byte) content {
 //
 //	since 0.8.0: {"kind":"cniCacheV1","containerId":…,"ifName":…,"networkName":…,"netns":… (1.2.0),
 //	              "cniArgs":[["K8S_POD_UID",…],…],"result":{"interfaces":[{"sandbox":"/var/run/netns/…"}]}}
-//	0.7:         the result alone, without any ID
+//	0.7:         the result alone, without any ID: {"interfaces":[{"sandbox":…}]}
 //
 // A network's and an interface's name may contain dashes, so the name is not split: it must be the one that libcni makes of
 // the content; without such content, its only ID between two dashes counts.
@@ -93,7 +93,9 @@ func parseCache(name string, text []byte) content {
 	var v struct {
 		Kind, ContainerID, IfName, NetworkName, NetNS string
 		CNIArgs                                       [][2]string
-		Result                                        struct{ Interfaces []struct{ Sandbox string } }
+		result
+
+		Result result
 	}
 	c := splitName(name)
 	err := json.Unmarshal(text, &v)
@@ -105,7 +107,8 @@ func parseCache(name string, text []byte) content {
 	case err != nil || !utf8.Valid(text): // json reads another text then, such as another path
 		return unknown(otherContent)
 	case v.Kind == "" && v.ContainerID == "":
-		return c // libcni 0.7
+		c.netns = v.namespaces() // libcni 0.7
+		return c
 	case v.Kind != "cniCacheV1":
 		return unknown(otherContent)
 	}
@@ -128,13 +131,19 @@ func parseCache(name string, text []byte) content {
 			c.uids = append(c.uids, arg[1])
 		}
 	}
-	c.netns = append(c.netns, v.NetNS)
-	for _, i := range v.Result.Interfaces {
-		c.netns = append(c.netns, i.Sandbox)
-	}
-	// Some plugins put something else there: only a path is a namespace.
-	c.netns = slices.DeleteFunc(c.netns, func(path string) bool { return !strings.HasPrefix(path, "/") })
+	c.netns = v.Result.namespaces(v.NetNS)
 	return c
+}
+
+// result is the part of a plugin's result that has network namespaces.
+type result struct{ Interfaces []struct{ Sandbox string } }
+
+// namespaces returns the network namespaces of the result, and more. Some plugins put something else there: only a path is one.
+func (r result) namespaces(more ...string) []string {
+	for _, i := range r.Interfaces {
+		more = append(more, i.Sandbox)
+	}
+	return slices.DeleteFunc(more, func(path string) bool { return !strings.HasPrefix(path, "/") })
 }
 
 // splitName finds the only ID in NETWORK-ID-INTERFACE.

@@ -87,8 +87,17 @@ func TestTable(t *testing.T) {
 		"namespace gone":      {func(n *testNode, files []string) { n.young(thisBoot, files...) }, "", isStale},
 		"namespace is there":  {func(n *testNode, files []string) { n.young(thisBoot, files...); n.write("root/run/netns/gone", "") }, "", isUnknown},
 		"namespace not known": {func(n *testNode, files []string) { n.netns(files, "/elsewhere/../x"); n.young(thisBoot, files...) }, "", isWaiting},
-		"no namespace":        {func(n *testNode, files []string) { n.netns(files, ""); n.young(thisBoot, files...) }, "", isWaiting},
-		"process gone":        {func(n *testNode, files []string) { n.netns(files, "/proc/300/ns/net"); n.young(thisBoot, files...) }, "", isStale},
+		"namespace gone, libcni 0.7": {func(n *testNode, files []string) {
+			n.oldCaches(files)
+			n.young(thisBoot, files...)
+		}, "", isStale},
+		"namespace is there, libcni 0.7": {func(n *testNode, files []string) {
+			n.oldCaches(files)
+			n.young(thisBoot, files...)
+			n.write("root/run/netns/gone", "")
+		}, "", isUnknown},
+		"no namespace": {func(n *testNode, files []string) { n.netns(files, ""); n.young(thisBoot, files...) }, "", isWaiting},
+		"process gone": {func(n *testNode, files []string) { n.netns(files, "/proc/300/ns/net"); n.young(thisBoot, files...) }, "", isStale},
 		"process is there": {func(n *testNode, files []string) {
 			n.netns(files, "/proc/300/ns/net")
 			n.write("root/proc/300/x", "")
@@ -185,6 +194,15 @@ func (n *testNode) withoutArguments(files []string) {
 	n.write("cni/multus/results/cbr0-"+id+"-net1", cacheText("cbr0", id, "net1", deadUID, ""))
 	n.change([]string{n.path("cni/multus/results/cbr0-" + id + "-net1")}, "K8S_POD_INFRA_CONTAINER_ID", "X")
 	files[1] = n.path("cni/multus/results/cbr0-" + id + "-net1")
+}
+
+// oldCaches makes the caches those of libcni 0.7: a result alone.
+func (n *testNode) oldCaches(files []string) {
+	n.withoutArguments(files)
+	for _, path := range files[:2] {
+		must(n.tb, os.WriteFile(path, []byte(`{"cniVersion":"0.3.1","interfaces":[{"name":"veth0"},{"name":"eth0","sandbox":"/var-run/netns/gone"}]}`), 0o600))
+		n.age(path, later+time.Hour)
+	}
 }
 
 // netns gives the files another network namespace.
