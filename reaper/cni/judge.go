@@ -124,8 +124,8 @@ func (f *found) judge(e *evidence) []file {
 // count adds a file to the status, and reports whether it is stale.
 func (f *found) count(x *file, s state, why string) bool {
 	tally := func(change func(*counts)) {
-		if f.dirs[x.dir].kind == address {
-			f.tally(f.texts[x.net], f.texts[x.last], change)
+		if d := &f.dirs[x.dir]; d.kind == address {
+			f.tally(d, f.texts[x.last], change)
 		}
 	}
 	switch s {

@@ -3,6 +3,7 @@ package cni
 import (
 	"cmp"
 	"maps"
+	"path"
 	"slices"
 	"strings"
 
@@ -21,15 +22,19 @@ type counts struct{ used, stale, waiting int }
 // mostShown bounds the networks of the status: those that are full, and those with the most stale addresses.
 const mostShown = 100
 
-// tally counts an address of a network.
-func (f *found) tally(name, addr string, change func(*counts)) {
-	n := f.networks[name]
+// tally counts an address in the directory of a network. The range sets are those of the directory that is configured.
+func (f *found) tally(d *directory, addr string, change func(*counts)) {
+	name := path.Base(d.path)
+	n, conf := f.networks[name], f.conf.networks[name]
 	if n == nil {
-		n = &network{sets: make([]counts, len(f.conf.networks[name].sets))}
+		n = &network{sets: make([]counts, len(conf.sets))}
 		f.networks[name] = n
 	}
 	change(&n.all)
-	for i, set := range f.conf.networks[name].sets {
+	if conf.dir != "" && conf.dir != d.base {
+		return
+	}
+	for i, set := range conf.sets {
 		if set.contains(addressOf(addr)) {
 			change(&n.sets[i])
 		}
@@ -56,12 +61,14 @@ func (f *found) networkStatus() []reaper.CNINetwork {
 	for name, conf := range f.conf.networks {
 		if conf.keeper != "" {
 			all = append(all, reaper.CNINetwork{Name: bounded.Name(name), Keeper: bounded.Name(conf.keeper)})
-		} else if f.networks[name] == nil {
+		} else if f.networks[name] == nil && !f.unread[""] {
 			f.networks[name] = &network{sets: make([]counts, len(conf.sets))}
 		}
 	}
 	for name, n := range maps.All(f.networks) {
-		all = append(all, n.status(name, f.conf.networks[name].sets))
+		if !f.unread[name] { // else the numbers are too small
+			all = append(all, n.status(name, f.conf.networks[name].sets))
+		}
 	}
 	worst := func(a, b reaper.CNINetwork) int {
 		if a.Full != b.Full {

@@ -98,6 +98,65 @@ func TestFullRange(t *testing.T) {
 	}
 }
 
+// TestAddressesElsewhere: a network's addresses may lie elsewhere. Each is counted once, and those that lie where the plugin does
+// not look any more are of no range set. What could not be read has no numbers: 0 would mean that no address is used.
+func TestAddressesElsewhere(t *testing.T) {
+	for name, c := range map[string]struct {
+		dir    string
+		change func(n *testNode)
+		used   int // -1: the network is not in the status
+	}{
+		"one directory by two paths": {"alias/networks", func(n *testNode) { must(n.tb, os.Symlink(n.path("cni"), n.path("alias"))) }, 3},
+		"moved": {"data", func(n *testNode) {
+			for _, addr := range []string{"10.244.0.4", "10.244.0.5"} {
+				n.write("data/cbr0/"+addr, idOf("living")+"\r\neth0")
+			}
+		}, 2},
+		"none":                 {"data", func(*testNode) {}, 0},
+		"it is a link":         {"data", func(n *testNode) { n.write("data/x/y", ""); must(n.tb, os.Symlink("x", n.path("data/cbr0"))) }, -1},
+		"networks are a link":  {"", func(n *testNode) { n.link("cni/networks") }, -1},
+		"only the node has it": {"data", func(n *testNode) { must(n.tb, os.MkdirAll(n.path("root/"+n.path("data")), 0o755)) }, -1},
+		"only the node has CNI's": {"", func(n *testNode) {
+			must(n.tb, os.MkdirAll(n.path("root/"+n.path("cni")), 0o755))
+			n.link("cni")
+			must(n.tb, os.Remove(n.path("cni")))
+		}, -1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newNode(t)
+			dataDir := ""
+			if c.dir != "" {
+				dataDir = n.path(c.dir)
+			}
+			n.write("conf/10-cbr0.conflist", `{"name":"cbr0","plugins":[{"type":"bridge","ipam":{"type":"host-local","dataDir":"`+dataDir+
+				`","ranges":[[{"subnet":"10.244.0.0/29"}]]}}]}`)
+			for _, addr := range []string{"10.244.0.2", "10.244.0.3", "10.244.0.6"} {
+				n.address("cbr0", addr, idOf("living"))
+			}
+			c.change(n)
+			s := n.sweep()
+			used, full := -1, false
+			for _, net := range s.Networks {
+				used, full = net.Used, net.Full
+			}
+			if used != c.used || full {
+				t.Errorf("%+v", s.Networks)
+			}
+			kept, problem := name == "only the node has it", name != "only the node has it" && c.used < 0
+			if kept != (len(s.Kept) > 0) || problem != (len(s.Problems) > 0) {
+				t.Errorf("%q, %+v", s.Problems, s.Kept)
+			}
+		})
+	}
+}
+
+// link moves a directory, and puts a link in its place.
+func (n *testNode) link(dir string) {
+	n.tb.Helper()
+	must(n.tb, os.Rename(n.path(dir), n.path("moved")))
+	must(n.tb, os.Symlink(n.path("moved"), n.path(dir)))
+}
+
 // TestBroken has the files that a crash leaves: empty, NULs, half of JSON.
 func TestBroken(t *testing.T) {
 	for text, what := range map[string]string{"": "empty", "\x00\x00\x00\x00": "NULs", `{"kind":"cniCacheV1","containerId":"`: "half of JSON"} {

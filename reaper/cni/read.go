@@ -95,6 +95,7 @@ type found struct {
 	index    map[string]uint32 // of texts
 	conf     confs
 	networks map[string]*network // of host-local
+	unread   map[string]bool     // those of which not every address was read; "": all that have none here
 	stored   map[sandboxID]bool  // in the stores of other engines
 	doubt    error               // why it is not known what is in the stores
 	status   reaper.CNIStatus
@@ -147,13 +148,14 @@ type reader struct {
 	older   time.Duration
 	cleaned parsers.PodSet
 	dir     *fdpath.Dir // that is read
+	done    map[judge.FileID]bool
 }
 
 var errManyFiles = errors.New("there are more files than one sweep reads; the next one goes on")
 
 // read reads every file of CNI, and what the node has beside them.
 func (s *Sweeper) read(ctx context.Context, rootDir string, now judge.Instant, cleaned parsers.PodSet) (*found, error) {
-	f := &found{index: map[string]uint32{}, networks: map[string]*network{}, conf: readConfs(s.cfg.ConfDir)}
+	f := &found{index: map[string]uint32{}, networks: map[string]*network{}, unread: map[string]bool{}, conf: readConfs(s.cfg.ConfDir)}
 	f.problem(f.conf.problem)
 	root, err := s.openRoot(rootDir)
 	if err != nil {
@@ -163,6 +165,7 @@ func (s *Sweeper) read(ctx context.Context, rootDir string, now judge.Instant, c
 	f.stored, f.doubt = root.inStores(s.open)
 	r := &reader{
 		found: f, open: s.open, root: root, now: now, mark: root.bootMark(s.open, now), older: s.cfg.OlderThan, cleaned: cleaned,
+		done: map[judge.FileID]bool{},
 	}
 	for _, d := range []directory{
 		newDirectory(cache, s.cfg.Dir, "results"),
@@ -173,11 +176,14 @@ func (s *Sweeper) read(ctx context.Context, rootDir string, now judge.Instant, c
 	} {
 		f.problem(r.readDir(ctx, d))
 	}
-	f.problem(r.readNetworks(ctx, newDirectory(address, s.cfg.Dir, "networks")))
 	for name, n := range f.conf.networks {
-		if n.dir != "" && n.dir != path.Join(s.cfg.Dir, "networks") {
-			f.problem(r.readDir(ctx, newDirectory(address, n.dir, name)))
+		if n.dir != "" {
+			r.readNetwork(ctx, newDirectory(address, n.dir, name))
 		}
+	}
+	if err := r.readNetworks(ctx, newDirectory(address, s.cfg.Dir, "networks")); err != nil {
+		f.problem(err)
+		f.unread[""] = true
 	}
 	return f, context.Cause(ctx)
 }
@@ -186,7 +192,7 @@ func (s *Sweeper) read(ctx context.Context, rootDir string, now judge.Instant, c
 func (r *reader) readNetworks(ctx context.Context, d directory) error {
 	dir, err := d.open(r.open)
 	if fdpath.Gone(err) {
-		return nil
+		return r.missing(d.base)
 	}
 	if err != nil {
 		return err
@@ -195,22 +201,59 @@ func (r *reader) readNetworks(ctx context.Context, d directory) error {
 	dir.Close()
 	for _, e := range names {
 		if e.Kind == unix.DT_DIR || e.Kind == unix.DT_UNKNOWN {
-			r.problem(r.readDir(ctx, newDirectory(address, d.base, append(slices.Clone(d.steps), e.Name)...)))
+			r.readNetwork(ctx, newDirectory(address, d.base, append(slices.Clone(d.steps), e.Name)...))
 		}
 	}
 	return err
 }
 
-// readDir reads the files of one directory. One that does not exist has none.
+// readNetwork reads the directory of one network. One that only the node has is no problem: it is not the administrator's fault
+// that a container has none.
+func (r *reader) readNetwork(ctx context.Context, d directory) {
+	err := r.readDir(ctx, d)
+	switch {
+	case err == nil:
+		return
+	case errors.Is(err, errNotHere):
+		r.keep(d.path, err.Error())
+	default:
+		r.problem(err)
+	}
+	r.unread[path.Base(d.path)] = true
+}
+
+var errNotHere = errors.New("the node has this directory, and it is not mounted in this container")
+
+// missing returns an error if the node has the directory, and this process, in a container, does not.
+func (r *reader) missing(base string) error {
+	here, err := r.open.Open(base)
+	here.Close()
+	if err == nil {
+		return nil
+	}
+	there, err := r.root.openDir(r.open, base)
+	there.Close()
+	if err != nil {
+		return nil //nolint:nilerr // the node has none, too
+	}
+	return fmt.Errorf("cannot read %s: %w", bounded.Name(base), errNotHere)
+}
+
+// readDir reads the files of one directory, once even if it has several paths. One that does not exist has none.
 func (r *reader) readDir(ctx context.Context, d directory) error {
 	dir, err := d.open(r.open)
 	if fdpath.Gone(err) {
-		return nil
+		return r.missing(d.base)
 	}
 	if err != nil {
 		return err
 	}
 	defer dir.Close()
+	id, err := dir.ID()
+	if err != nil || r.done[id] {
+		return err
+	}
+	r.done[id] = true
 	r.dir, r.dirs = dir, append(r.dirs, d)
 	count := 0
 	if err := dir.Each(func(fdpath.Entry) error { count++; return nil }); err == nil {
@@ -254,7 +297,7 @@ func (r *reader) readFile(d *directory, name string) {
 	}
 	if d.kind == address {
 		c.network, c.ifName = path.Base(d.path), name
-		r.tally(c.network, name, func(n *counts) { n.used++ })
+		r.tally(d, name, func(n *counts) { n.used++ })
 	}
 	if c.contradiction != "" {
 		r.status.Unknown++

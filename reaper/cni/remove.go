@@ -157,16 +157,16 @@ func (r *removal) unlinkOne(dir *fdpath.Dir, x *file) error {
 	if err := r.changes.unlink(dir, name); err != nil {
 		return err
 	}
-	k := r.dirs[x.dir].kind
-	t := r.taken[kindNames[k]]
+	d := &r.dirs[x.dir]
+	t := r.taken[kindNames[d.kind]]
 	t.Entries, t.Bytes = t.Entries+1, t.Bytes+fdpath.Size(&st)
-	r.taken[kindNames[k]] = t
+	r.taken[kindNames[d.kind]] = t
 	r.status.Removed++
 	r.status.Stale--
 	r.status.Files--
 	r.status.Bytes -= fdpath.Size(&st)
-	if k == address {
-		r.tally(r.texts[x.net], r.texts[x.last], func(n *counts) { n.used, n.stale = n.used-1, n.stale-1 })
+	if d.kind == address {
+		r.tally(d, r.texts[x.last], func(n *counts) { n.used, n.stale = n.used-1, n.stale-1 })
 	}
 	return nil
 }
