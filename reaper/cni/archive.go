@@ -98,8 +98,9 @@ func (s *Sweeper) finish(a *archive) error {
 	return s.changes.sync(dir)
 }
 
-// undo returns the command that restores the files of an archive. It replaces none: an address may have a new owner.
-func undo(archive string) string { return "tar -C / -xkf " + bounded.Shell(archive) }
+// undo returns the command that restores the files of an archive. It replaces none: an address may have a new owner. It does
+// not restore their times, by which the next sweep would remove them again.
+func undo(archive string) string { return "tar -C / -xkmf " + bounded.Shell(archive) }
 
 // drop removes an archive that is not needed.
 func (s *Sweeper) drop(archive string) error {

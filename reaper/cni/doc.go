@@ -35,7 +35,7 @@
 // # Removal and undo
 //
 // All files of a sweep are first written to one tar in the state directory, which is on disk before the first file is removed,
-// and kept for the retention; `tar -C / -xkf` restores them. A file is removed by unlinkat in its directory, which is held
+// and kept for the retention; `tar -C / -xkmf` restores them. A file is removed by unlinkat in its directory, which is held
 // open, if its inode and change time are those that were judged: every write changes the latter. Addresses are removed under
 // the plugin's own lock. Killed at any instruction, the next sweep judges what is left; the archive has what is gone. The
 // archive is the only file that this package makes; package quarantine has the call that removes.

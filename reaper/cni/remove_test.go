@@ -185,11 +185,13 @@ func TestRetention(t *testing.T) {
 	n.wantGone(append(keep, gone), []string{gone})
 }
 
-// TestUndo runs the command that restores what a sweep has removed. An address that has a new owner is not replaced.
+// TestUndo runs the command that restores what a sweep has removed. An address that has a new owner is not replaced, and the next
+// sweep does not take the others again.
 func TestUndo(t *testing.T) {
 	testkit.NeedCommand(t, "tar")
 	n := newNode(t)
 	files := n.leak("gone", "10.244.0.7")
+	n.netns(files, "")
 	want := map[string]string{}
 	for _, path := range files {
 		text, err := os.ReadFile(path)
@@ -205,6 +207,9 @@ func TestUndo(t *testing.T) {
 		if got, err := os.ReadFile(path); err != nil || string(got) != text {
 			t.Errorf("%s: %q, %v", path, got, err)
 		}
+	}
+	if s = n.sweep(); s.Waiting != len(files)-1 {
+		t.Errorf("%+v", s)
 	}
 }
 

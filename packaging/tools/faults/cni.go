@@ -14,7 +14,7 @@ var cniFaults = []fault{
 	{
 		kind: operator, slip: "the undo of a sweep replaces the file of an address' new owner",
 		file: "reaper/cni/archive.go", in: "undo",
-		old: `-xkf`, new: `-xf`,
+		old: `-xkmf`, new: `-xmf`,
 	},
 	{
 		kind: slip, slip: "an archive is kept as long as a file has to be old",
