@@ -85,6 +85,7 @@ func (a *archive) add(name string, st *unix.Statx_t, text []byte) error {
 // finish ends the archive. When it returns nil, the archive and its name are on disk.
 func (s *Sweeper) finish(a *archive) error {
 	s.enter(a.path)
+	defer a.file.Close() // also if an earlier end fails: the space of an open file stays in use
 	for _, end := range []func() error{a.tar.Close, a.zip.Close, a.buf.Flush, func() error { return s.changes.sync(a.file) }, a.file.Close} {
 		if err := end(); err != nil {
 			return err

@@ -35,6 +35,7 @@ type removal struct {
 	taken    map[string]judge.Tally
 	failures int
 	first    error // of them
+	unsure   bool  // a call has failed that may have removed its file all the same
 }
 
 // remove archives the files and removes those that are in the archive.
@@ -61,6 +62,10 @@ func (s *Sweeper) remove(ctx context.Context, f *found, stale []file, now judge.
 	}
 	f.status.Archive, f.status.Undo = e.Archive, e.Undo
 	r.unlink(ctx, stale)
+	if f.status.Removed == 0 && !r.unsure { // each sweep would leave one for files that cannot be removed
+		f.problem(s.drop(a.path))
+		e.Archive, e.Undo, f.status.Archive, f.status.Undo = "", "", "", ""
+	}
 	e.Kind, e.Taken = judge.EventCNIRemoved, r.taken
 	if r.failures > 0 {
 		err := fmt.Errorf("cannot remove %d CNI files, the first: %w", r.failures, r.first)
@@ -99,7 +104,7 @@ func (r *removal) each(files []file, step func(dir *fdpath.Dir, x *file) error) 
 			at, place = int(x.dir), r.dirs[x.dir].path
 			r.enter(place)
 			var err error
-			if dir, err = r.dirs[at].open(r.Sweeper.open); err != nil {
+			if dir, err = r.dirs[at].open(r.Sweeper.open); err != nil && !fdpath.Gone(err) {
 				r.failed(x, err)
 			}
 		}
@@ -155,6 +160,7 @@ func (r *removal) unlinkOne(dir *fdpath.Dir, x *file) error {
 		return fdpath.ErrChanged
 	}
 	if err := r.changes.unlink(dir, name); err != nil {
+		r.unsure = r.unsure || !fdpath.Is(err, unix.EPERM, unix.EACCES, unix.EROFS)
 		return err
 	}
 	d := &r.dirs[x.dir]

@@ -145,11 +145,15 @@ func TestNotPermitted(t *testing.T) {
 
 // TestNoArchive: what cannot be archived is not removed.
 func TestNoArchive(t *testing.T) {
-	for _, call := range []string{"create", "sync"} {
+	for _, call := range []string{"create", "write", "sync"} {
 		n := newNode(t)
 		files := n.leak("gone", "10.244.0.7")
-		n.changes = failing{call: call}
+		f := &failing{call: call}
+		n.changes = f
 		s := n.sweep()
+		if f.made != nil && !errors.Is(f.made.Close(), os.ErrClosed) {
+			t.Errorf("%s: the archive is still open, and uses space", call)
+		}
 		n.wantGone(files, nil)
 		if !s.Operator || s.Stale != len(files) || len(s.Problems) != 1 || len(n.events) != 0 {
 			t.Errorf("%s: %+v", call, s)
@@ -162,16 +166,81 @@ type failing struct {
 	kernel
 
 	call string
+	made *os.File
 }
 
-func (f failing) create(path string) (*os.File, error) {
+func (f *failing) create(path string) (*os.File, error) {
 	if f.call == "create" {
 		return nil, unix.ENOSPC
 	}
-	return f.kernel.create(path)
+	var err error
+	if f.made, err = f.kernel.create(path); err == nil && f.call == "write" {
+		_ = f.made.Close()
+		f.made, err = os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	}
+	return f.made, err
 }
 
-func (f failing) sync(*os.File) error { return unix.ENOSPC }
+func (f *failing) sync(file *os.File) error {
+	if f.call == "sync" {
+		return unix.ENOSPC
+	}
+	return f.kernel.sync(file)
+}
+
+// TestNotRemoved: no archive is left if no file can be removed, unless one may be gone all the same.
+func TestNotRemoved(t *testing.T) {
+	for err, left := range map[error]int{unix.EROFS: 0, unix.EPERM: 0, unix.EIO: 2} {
+		n := newNode(t)
+		files := n.leak("gone", "10.244.0.7")
+		n.changes = refusing{err: err}
+		for range 2 {
+			s := n.sweep()
+			if s.Removed != 0 || !s.Operator || (s.Archive == "") != (left == 0) || (s.Undo == "") != (left == 0) {
+				t.Errorf("%v: %+v", err, s)
+			}
+		}
+		n.wantGone(files, nil)
+		if archives := testkit.Listing(t, n.path("state")); len(archives) != left {
+			t.Errorf("%v: %v", err, archives)
+		}
+		if e := n.events[len(n.events)-1]; e.Kind != judge.EventCNIRemoved || e.Err == "" || (e.Archive == "") != (left == 0) {
+			t.Errorf("%v: %+v", err, e)
+		}
+	}
+}
+
+// refusing removes nothing but archives.
+type refusing struct {
+	kernel
+
+	err error
+}
+
+func (r refusing) unlink(dir *fdpath.Dir, name string) error {
+	if strings.HasPrefix(name, archivePrefix) {
+		return r.kernel.unlink(dir, name)
+	}
+	return r.err
+}
+
+// TestGoneSince: what somebody else has removed needs no operator.
+func TestGoneSince(t *testing.T) {
+	for _, what := range []string{"cni/networks/cbr0", "cni/networks/cbr0/10.244.0.7"} {
+		for _, when := range []string{"create", "sync", "unlink"} {
+			n := newNode(t)
+			files := n.leak("gone", "10.244.0.7")
+			n.changes = hooked{before: func(call, _ string) {
+				if call == when {
+					must(t, os.RemoveAll(n.path(what)))
+				}
+			}}
+			if s := n.sweep(); s.Operator || s.Removed != len(files)-1 || len(s.Problems) > 0 {
+				t.Errorf("%s, before %s: %+v", what, when, s)
+			}
+		}
+	}
+}
 
 // TestRetention: an archive is kept for the retention, and no other file is removed.
 func TestRetention(t *testing.T) {
