@@ -26,9 +26,18 @@ var (
 	beginning = regexp.MustCompile(`^(?:[IWEF]\d{4} \d\d:\d\d:\d\d\.\d{6} |time="|\{"|\t|#011| ?>)`)
 	// quoting matches klog's messages without keys that print an error, as klog.Errorf("%v", err) in
 	// nestedpendingoperations.go of 1.37 does. Those at level I print what a client sends in a TLS handshake (log.go, Go before
-	// 1.24.8), a probe's output and an event (up to 1.20), and from V(3) on the paths of volumes.
-	quoting = regexp.MustCompile(`^(?:[WEF]\d{4} [\d:.]+ +\d+ [\w./-]+|I\d{4} [\d:.]+ +\d+ (?:[\w./-]+/)?` +
-		`(?:logs?|prober|event|mount_linux|subpath_linux|atomic_writer|nfs|iscsi\w*|fc\w*|csi_\w+|driver-call)\.go):\d+\] [^"]`)
+	// 1.24.8) or as the path of a slow request (trace.go, where one process is API server and kubelet), a probe's output and an
+	// event (up to 1.20), from V(3) on the paths of volumes and (up to 1.20) containers with their commands and
+	// messages, and at V(4) the answer to an HTTP probe that has failed (up to 1.37).
+	quoting = regexp.MustCompile(`^(?:[WEF]\d{4} [\d:.]+ +\d+ [\w./-]+:\d+\] [^"]|I\d{4} [\d:.]+ +\d+ (?:[\w./-]+/)?` +
+		`(?:(?:logs?|trace|prober|event|mount_linux|subpath_linux|atomic_writer|nfs|iscsi\w*|fc\w*|csi_\w+|driver-call|` +
+		`attacher|rbd\w*|cephfs|cinder|vsphere\w*|portworx|sio_\w+|storageos|flocker|azure_mounter|` +
+		`handlers|kuberuntime_manager|status_manager|kubelet_pods)\.go:\d+\] [^"]|http\.go:\d+\] Probe failed))`)
+	// rawValue matches a value that is no string, which klog before 2.60 prints without quotes: cmd=[sh -c …] in
+	// remote_runtime.go of 1.21 to 1.23 has a probe's command.
+	rawValue = regexp.MustCompile(` ([\w.-]+)=(?:\[|\{[^"]|&|map\[|kubernetes\.io/)`)
+	// k0sKubelet matches what k0s's supervisor writes for a line of its kubelet, or for a piece of a long one (chunk=2).
+	k0sKubelet = regexp.MustCompile(`^time="[^"\\]*" level=\w+ msg="?((?:[^"\\]|\\.)*).* component=kubelet`)
 	// anyHeader matches the header of any klog line.
 	anyHeader = regexp.MustCompile(`^[IWEF]\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ [\w./-]+:\d+\] `)
 	// ownReport matches the kubelet's report, which quotes a UID.
@@ -37,13 +46,27 @@ var (
 
 // AfterText returns what a kubelet's text means for the lines after it.
 func AfterText(text []byte) Follows {
+	if m := k0sKubelet.FindSubmatch(text); m != nil {
+		return AfterText([]byte(unquotePart(`"` + string(m[1]))))
+	}
 	switch {
 	case !beginning.Match(text):
 		return FollowsPart
-	case quoting.Match(text) && !ownReport.Match(text):
+	case (quoting.Match(text) || hasRawValue(text)) && !ownReport.Match(text):
 		return FollowsQuoted
 	}
 	return FollowsAny
+}
+
+// hasRawValue reports whether a line with keys prints a value raw that a pod may have chosen. Pods and event have names and
+// IDs, and come with each change of a pod.
+func hasRawValue(text []byte) bool {
+	if !anyHeader.Match(text) {
+		return false
+	}
+	return slices.ContainsFunc(rawValue.FindAllSubmatch(text, -1), func(m [][]byte) bool {
+		return string(m[1]) != "pods" && string(m[1]) != "event"
+	})
 }
 
 // AfterStripped is AfterText where the transport removes white space at the beginning of lines, such as klog's tab before a

@@ -52,8 +52,11 @@ func (s *Stream) Next(l *Line, at time.Time) {
 	s.note(l)
 	s.known, s.last = !breaks(l), at
 	follows := AfterText(l.Text)
-	if l.Journal == nil {
+	switch {
+	case l.Journal == nil:
 		follows = AfterLine(l.Text)
+	case l.Journal.StreamID == "":
+		follows = AfterStripped(l.Text)
 	}
 	switch {
 	case !usual || follows == FollowsPart:

@@ -26,6 +26,7 @@ func TestWhole(t *testing.T) {
 		}
 	}
 	usual := journal(func(*Journal) {})
+	stripped := journal(func(j *Journal) { j.StreamID = "" })
 	dropped := journal(func(j *Journal) { j.MessageID, j.Transport = DroppedID, driver })
 	file := func(*Line) {}
 	syslog := func(l *Line) { l.Syslog = true }
@@ -48,6 +49,20 @@ func TestWhole(t *testing.T) {
 		},
 		{"after a line that is too long", []line{{0, info, file}, {0, strings.Repeat("x", MaxLine+1), file}, {2 * time.Second, victim, file}}, false},
 		{"after a line that a syslog daemon has cut", []line{{0, info, syslog}, {0, "Nov 28 17:13:48 h kubelet[1234]: " + info + strings.Repeat("x", 2000), syslog}, {2 * time.Second, victim, syslog}}, false},
+
+		{"after the answer to a probe, which is raw at V(4)", []line{{0, info, file}, {time.Second, `I1128 17:13:49.100000    1234 http.go:145] Probe failed for http://10.0.0.1/ with request headers map[], response body: x`, file}, {0, victim, file}}, false},
+		{"after a probe that succeeded", []line{{0, info, file}, {time.Second, `I1128 17:13:49.100000    1234 http.go:142] Probe succeeded for http://10.0.0.1/, Response: {200 OK}`, file}, {0, victim, file}}, true},
+		{"after a container, which 1.20 prints raw at V(3)", []line{{0, info, file}, {time.Second, `I1128 17:13:49.100000    1234 kuberuntime_manager.go:813] container &Container{Name:c,Command:[sh -c x`, file}, {0, victim, file}}, false},
+		{"after an image of an inline volume, raw at V(3) up to 1.30", []line{{0, info, file}, {time.Second, `I1128 17:13:49.100000    1234 attacher.go:129] rbd: successfully wait for attach volume (spec: v, pool: x`, file}, {0, victim, file}}, false},
+		{"after the path of a slow request to k3s", []line{{0, info, file}, {time.Second, `I1128 17:13:49.100000    1234 trace.go:205] Trace[1]: "Get" url:/api/v1/namespaces/x`, file}, {0, victim, file}}, false},
+		{"after a command, which klog before 2.60 prints raw", []line{{0, info, file}, {time.Second, `E1128 17:13:49.100000    1234 remote_runtime.go:394] "ExecSync cmd from runtime service failed" err="x" containerID="y" cmd=[sh -c x`, file}, {0, victim, file}}, false},
+		{"the same, as if the command had ended", []line{{0, info, file}, {time.Second, `E1128 17:13:49.100000    1234 handlers.go:67] "Exec lifecycle hook for Container in Pod failed" err="x" execCommand=[sh -c ] pod="a/b"`, file}, {0, victim, file}}, false},
+		{"after a list of pods and an event", []line{{0, info, file}, {time.Second, `I1128 17:13:49.100000    1234 kubelet.go:2142] "SyncLoop ADD" pods=[a/b] event=&{ID:x Type:ContainerDied}`, file}, {0, victim, file}}, true},
+
+		{"of k0s", []line{{0, k0sLine(info), usual}, {time.Second, k0sLine(info), usual}, {0, k0sLine(victim), usual}}, true},
+		{"of k0s, after an error that quotes a text", []line{{0, k0sLine(info), usual}, {time.Second, k0sLine(mount), usual}, {0, k0sLine(victim), usual}}, false},
+		{"of k0s, after a piece of a long line", []line{{0, k0sLine(info), usual}, {time.Second, k0sLine(strings.Repeat("x", 4096)) + " chunk=2", usual}, {0, k0sLine(victim), usual}}, false},
+		{"of a journald before 235, which strips klog's tab", []line{{0, info, stripped}, {time.Second, `I1128 17:13:49.100000    1234 prober.go:121] "Probe failed" output=<`, stripped}, {0, victim, stripped}}, false},
 
 		{"of the journal", []line{{0, info, usual}, {time.Second, victim, usual}}, true},
 		{"the first entry of a stream", []line{{0, victim, usual}}, false},
@@ -146,7 +161,7 @@ func TestKinds(t *testing.T) {
 		{pods + `"Orphaned pod found, but volumes not yet removed.  Reducing cpu to minimum" podUID="` + uid + `"`, Volumes},
 		{head + `orphaned pod "` + uid + `" found, but`, None},
 		{head + `orphaned pod "` + uid + `" found, but something that no kubelet prints`, None},
-		{"time=\"2026-11-21 09:15:33\" level=info msg=" + quoted(victim) + " component=kubelet stream=stderr", Removal},
+		{k0sLine(victim), Removal},
 		{"2026-11-28T17:13:49.5+00:00 h kubelet[1234]: " + victim, Removal},
 		{"<27>1 2026-11-28T17:13:49.5+00:00 h kubelet 1234 - - " + victim, Removal},
 		{"Nov 28 17:13:49 h kubelet[1234]: " + victim + "\r", Removal},
@@ -157,6 +172,10 @@ func TestKinds(t *testing.T) {
 			t.Errorf("%s: %t, kind %d, want %d", test.text, ok, r.Kind, test.want)
 		}
 	}
+}
+
+func k0sLine(text string) string {
+	return `time="2026-11-21 09:15:33" level=info msg=` + quoted(text) + ` component=kubelet stream=stderr`
 }
 
 func quoted(s string) string {
