@@ -65,10 +65,9 @@ func orphanInErr(c *call) (Report, bool) {
 	return rep, true
 }
 
-// orphanInPodUID parses the messages with the pod in podUID. In JSON it accepts only kubelet_volumes.go, since many
-// lines of other files have a podUID. A fragment has no file.
+// orphanInPodUID parses the messages with the pod in podUID, of the two files that print them. A fragment has no file.
 func orphanInPodUID(c *call) (Report, bool) {
-	if c.File != "" && c.File != "kubelet_volumes.go" && (c.JSON || c.File != "kubelet_pods.go") {
+	if c.File == "kubelet.go" {
 		return Report{}, false
 	}
 	f, ok := c.get("podUID")

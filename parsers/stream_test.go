@@ -159,6 +159,7 @@ func TestKinds(t *testing.T) {
 		{head + `"Orphaned pod found, but failed to remove volumes subdir" err="x" podUID="` + uid + `" path="/p"`, Removal},
 		{head + `"Orphaned pod found, but something else" podUID="` + uid + `"`, None},
 		{pods + `"Orphaned pod found, but volumes not yet removed.  Reducing cpu to minimum" podUID="` + uid + `"`, Volumes},
+		{`{"ts":1795221171807.189,"caller":"kubelet/kubelet_pods.go:1215","msg":"Orphaned pod found, but volumes not yet removed.  Reducing cpu to minimum","v":3,"podUID":"` + uid + `"}`, Volumes},
 		{head + `orphaned pod "` + uid + `" found, but`, None},
 		{head + `orphaned pod "` + uid + `" found, but something that no kubelet prints`, None},
 		{k0sLine(victim), Removal},
