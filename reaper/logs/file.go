@@ -42,10 +42,15 @@ func (f *Follower) file(ctx context.Context, file File) error {
 	if !f.cfg.Recent { // else what is there is read at once, for display
 		stream.Begin(arrival.at)
 	}
+	begun := false
 	for line := range arrival.each(t.Lines) {
 		if line.Err != nil {
 			return fmt.Errorf("cannot read %s: %w", file.Path, line.Err)
 		}
+		if line.Num == 1 && begun { // after a rotation: rke2 copies a pipe, whose pieces may end within a line
+			stream.Begin(arrival.at)
+		}
+		begun = true
 		if cut { // reading began within this line
 			cut = false
 			continue

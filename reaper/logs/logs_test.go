@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -158,6 +159,27 @@ func TestFile(t *testing.T) {
 	write(t, path, "\n", os.O_TRUNC)
 	repeat(t, path, fmt.Sprintf(victim, 4)+"\n")
 	until(t, f, "000000000004")
+}
+
+// TestReopened: the first line of a file that was rotated may be the rest of one of the old file.
+func TestReopened(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "kubelet.log")
+	write(t, path, info+"\n", 0)
+	var later atomic.Int64
+	f := followAt(t, path, func() time.Time { return time.Unix(later.Load(), 0) })
+	for whole := false; !whole; { // the clock counts from the time at which the next line is waited for
+		later.Add(60)
+		write(t, path, fmt.Sprintf(victim, 1)+"\n", os.O_APPEND)
+		lines := until(t, f, "000000000001")
+		whole = lines[len(lines)-1].Whole
+	}
+	if err := os.Rename(path, path+".1"); err != nil {
+		t.Fatal(err)
+	}
+	write(t, path, fmt.Sprintf(victim, 2)+"\n", 0)
+	if lines := until(t, f, "000000000002"); lines[len(lines)-1].Whole {
+		t.Error("it counts")
+	}
 }
 
 // repeat appends a text again and again until the test ends.
