@@ -97,6 +97,8 @@ func (f *Follower) entries(ctx context.Context, r io.Reader) error {
 		if l, ok := decode(text); ok {
 			f.next(streams, &l)
 			f.send(ctx, "journald", l)
+		} else if len(text) > 0 { // too long, where journald.conf has a larger LineMax: a text that it quotes may go on in the next
+			clear(streams)
 		}
 		if err != nil {
 			if errors.Is(err, io.EOF) {

@@ -277,6 +277,8 @@ func TestJournal(t *testing.T) {
 		// The same entry of another program than journald has no meaning.
 		entryAt(6, "j", `,"_TRANSPORT":"journal","MESSAGE_ID":"`+parsers.DroppedID+`"`, `"Suppressed"`)+
 		entryAt(6, "c", "", quoted(fmt.Sprintf(victim, 9)))+
+		// An entry that is too long may have quoted a text.
+		entryAt(8, "c", "", `"`+strings.Repeat("x", maxEntry)+`"`)+entryAt(8, "c", "", quoted(fmt.Sprintf(victim, 11)))+
 		// Another user's entry does not end the second after a line that quotes.
 		entryAt(8, "c", "", quoted(mount))+
 		entryAt(8, "k", `,"_TRANSPORT":"journal","MESSAGE_ID":"`+parsers.DroppedID+`"`, `"Suppressed"`)+
@@ -293,12 +295,12 @@ func TestJournal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, whole := range []bool{false, false, true, false, true, false, false, true, true, false} {
+	for i, whole := range []bool{false, false, true, false, true, false, false, true, true, false, false} {
 		if l := lines[i]; l.Whole != whole || l.Journal == nil || l.Journal.PID != 1234 || l.Journal.Unit != "kubelet.service" || l.Journal.Time.IsZero() {
 			t.Errorf("entry %d: whole %t, want %t: %+v", i+1, l.Whole, whole, l.Journal)
 		}
 	}
-	if s := f.Sources(); len(s) != 1 || s[0].Lines != 18 || s[0].Err != "" {
+	if s := f.Sources(); len(s) != 1 || s[0].Lines != 19 || s[0].Err != "" {
 		t.Errorf("%+v", s)
 	}
 	args, err := os.ReadFile(filepath.Join(dir, "args"))
