@@ -174,13 +174,16 @@ var (
 	// lastTag matches the name of the program that a transport puts before a text.
 	lastTag = regexp.MustCompile(`([^ \t:\[\]]+)(?:\[\d*\])?: ?$`)
 	// elsewhere matches what shows that a kubelet's own line does not begin after it: a tab, with which klog continues a
-	// message, a container's stdout, or the header of another source file.
-	elsewhere = regexp.MustCompile(`^\t| stdout [FP] |\.go:\d+\] `)
+	// message (rsyslog's #011), a container's stdout, or the header of another source file.
+	elsewhere = regexp.MustCompile(`(?:^|: ?|[FP] )(?:\t|#011)| stdout [FP] |\.go:\d+\] `)
 )
 
 // notKubelets reports whether what comes before a text shows that a kubelet did not write it.
 func notKubelets(before string) bool {
 	if elsewhere.MatchString(before) {
+		return true
+	}
+	if e, ok := unwrap(before); ok && e.named && !kubeletProgram(e.program) { // logger "kubelet[1]: …"
 		return true
 	}
 	m := lastTag.FindStringSubmatch(before)
