@@ -58,14 +58,16 @@ func AfterText(text []byte) Follows {
 	return FollowsAny
 }
 
-// hasRawValue reports whether a line with keys prints a value raw that a pod may have chosen. Pods and event have names and
-// IDs, and come with each change of a pod.
+// ownKeys have names and IDs, and come with each change of a pod or, at V(5), right before each report.
+var ownKeys = []string{"pods", "event", "sources", "seenSources"}
+
+// hasRawValue reports whether a line with keys prints a value raw that a pod may have chosen.
 func hasRawValue(text []byte) bool {
 	if !anyHeader.Match(text) {
 		return false
 	}
 	return slices.ContainsFunc(rawValue.FindAllSubmatch(text, -1), func(m [][]byte) bool {
-		return string(m[1]) != "pods" && string(m[1]) != "event"
+		return !slices.Contains(ownKeys, string(m[1]))
 	})
 }
 
