@@ -164,6 +164,8 @@ func zones() []*time.Location { return []*time.Location{time.Local, time.UTC} }
 // inZone completes the time of klog's header, which has neither year nor zone, to the time nearest to now in the zone.
 func inZone(header, now time.Time, zone *time.Location) time.Time {
 	_, month, day := header.Date()
+	_, offset := now.In(zone).Zone() // in the hour that comes twice in autumn, time.Date may take the other one
+	zone = time.FixedZone("", offset)
 	at := time.Date(now.In(zone).Year(), month, day, header.Hour(), header.Minute(), header.Second(), header.Nanosecond(), zone)
 	switch d := at.Sub(now); {
 	case d > 180*24*time.Hour:

@@ -3,6 +3,7 @@ package judge
 import (
 	"testing"
 	"time"
+	_ "time/tzdata"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 )
@@ -116,6 +117,16 @@ func TestInZone(t *testing.T) {
 	header, at = time.Date(0, 1, 1, 0, 0, 1, 0, time.UTC), time.Date(2026, 12, 31, 23, 59, 59, 0, time.UTC)
 	if got := inZone(header, at, time.UTC); got.Sub(at) != 2*time.Second {
 		t.Errorf("a line of the new year is %s ahead", got.Sub(at))
+	}
+	berlin, err := time.LoadLocation("Europe/Berlin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	header = time.Date(0, 10, 25, 2, 30, 0, 0, time.UTC)
+	for _, at := range []time.Time{time.Date(2026, 10, 25, 0, 30, 5, 0, time.UTC), time.Date(2026, 10, 25, 1, 30, 5, 0, time.UTC)} { // the hour comes twice
+		if got := inZone(header, at, berlin); at.Sub(got) != 5*time.Second {
+			t.Errorf("at %s a line of now is %s old", at, at.Sub(got))
+		}
 	}
 }
 
