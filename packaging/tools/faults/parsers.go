@@ -76,7 +76,7 @@ var parsersFaults = []fault{
 	{
 		kind: slip, slip: "an NFS path in mount's error is no quoted text",
 		file: "parsers/follows.go", in: "quoting",
-		old: `[WEF]\d{4} [\d:.]+ +\d+ [\w./-]+|`,
+		old: `[WEF]\d{4} [\d:.]+ +\d+ [\w./-]+:\d+\] [^"]|`,
 		new: "",
 	},
 }
