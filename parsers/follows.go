@@ -40,8 +40,10 @@ var (
 	k0sKubelet = regexp.MustCompile(`^time="[^"\\]*" level=\w+ msg="?((?:[^"\\]|\\.)*).* component=kubelet`)
 	// anyHeader matches the header of any klog line.
 	anyHeader = regexp.MustCompile(`^[IWEF]\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ [\w./-]+:\d+\] `)
-	// ownReport matches the kubelet's report, which quotes a UID.
-	ownReport = regexp.MustCompile(`^.\d{4} [\d:.]+ +\d+ (?:kubelet/)?kubelet_volumes\.go:`)
+	// ownReport matches the kubelet's report, which quotes a UID, and what 1.10 to 1.20 print right before it of a pod without
+	// volumes, which quotes a path.
+	ownReport = regexp.MustCompile(`^.\d{4} [\d:.]+ +\d+ (?:kubelet/)?(?:kubelet_volumes\.go:|` +
+		`kubelet_getters\.go:\d+\] Path "(?:[^"\\]|\\.)*" does not exist$)`)
 )
 
 // AfterText returns what a kubelet's text means for the lines after it.

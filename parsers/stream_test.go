@@ -58,6 +58,7 @@ func TestWhole(t *testing.T) {
 		{"after a command, which klog before 2.60 prints raw", []line{{0, info, file}, {time.Second, `E1128 17:13:49.100000    1234 remote_runtime.go:394] "ExecSync cmd from runtime service failed" err="x" containerID="y" cmd=[sh -c x`, file}, {0, victim, file}}, false},
 		{"the same, as if the command had ended", []line{{0, info, file}, {time.Second, `E1128 17:13:49.100000    1234 handlers.go:67] "Exec lifecycle hook for Container in Pod failed" err="x" execCommand=[sh -c ] pod="a/b"`, file}, {0, victim, file}}, false},
 		{"after a list of pods and an event", []line{{0, info, file}, {time.Second, `I1128 17:13:49.100000    1234 kubelet.go:2142] "SyncLoop ADD" pods=[a/b] event=&{ID:x Type:ContainerDied}`, file}, {0, victim, file}}, true},
+		{"after the missing path of a pod, as of 1.10 to 1.20", []line{{0, info, file}, {time.Second, `W1128 17:13:49.100000    1234 kubelet_getters.go:300] Path "/var/lib/kubelet/pods/11111111-1111-4111-8111-111111111111/volumes" does not exist`, file}, {0, victim, file}}, true},
 		{"after the sources, as at V(5) before each sweep", []line{{0, info, file}, {time.Second, `I1128 17:13:49.100000    1234 config.go:104] "Looking for sources, have seen" sources=[api file] seenSources=map[api:{} file:{}]`, file}, {0, victim, file}}, true},
 
 		{"of k0s", []line{{0, k0sLine(info), usual}, {time.Second, k0sLine(info), usual}, {0, k0sLine(victim), usual}}, true},
