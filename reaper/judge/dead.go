@@ -136,16 +136,17 @@ func (c *Case) directory() Fact {
 }
 
 // young returns the age of the pod's youngest volume, and how long the kubelet may still be at work on it: until it is as old as
-// the longest operation, or has had this time for so long, which may be that of a clock that was ahead.
+// the longest operation, or has had this time for so long, which may be that of a clock that was ahead. A clock that was set
+// forward since a scan has seen the volume first makes it no older.
 func (c *Case) young() (age, left time.Duration) {
 	age = c.Now.Wall.Sub(c.Pod.Skeleton.Youngest)
-	left = operation - age
-	if h := c.Hold; h.ID == c.Pod.ID && h.Youngest.Equal(c.Pod.Skeleton.Youngest) {
-		if since, ok := c.Now.Since(h.Seen); ok {
-			left = min(left, operation-since)
-		}
+	h := c.Hold
+	since, ok := c.Now.Since(h.Seen)
+	if !ok || h.ID != c.Pod.ID || !h.Youngest.Equal(c.Pod.Skeleton.Youngest) {
+		return age, operation - age
 	}
-	return age, left
+	age = min(age, h.Seen.Wall.Sub(h.Youngest)+since)
+	return age, operation - max(age, since)
 }
 
 // Alive returns what shows that a quarantined pod is alive, of what no pod can fake. unknown is true if one of these facts

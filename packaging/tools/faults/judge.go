@@ -14,7 +14,12 @@ var judgeFaults = []fault{
 	{
 		kind: model, slip: "a wall clock set back makes a volume young for ever",
 		file: "reaper/judge/dead.go", in: "Case.young",
-		old: "left = min(left, operation-since)", new: "left = max(left, operation-since)",
+		old: "operation - max(age, since)", new: "operation - age",
+	},
+	{
+		kind: model, slip: "a wall clock set forward makes a volume old",
+		file: "reaper/judge/dead.go", in: "Case.young",
+		old: "age = min(age, h.Seen.Wall.Sub(h.Youngest)+since)", new: "",
 	},
 	{
 		kind: slip, slip: "a report counts for five minutes",
