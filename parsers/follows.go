@@ -73,9 +73,9 @@ func hasRawValue(text []byte) bool {
 	})
 }
 
-// AfterStripped is AfterText where the transport removes white space at the beginning of lines, such as klog's tab before a
+// AfterTrimmed is AfterText where the transport removes white space at the beginning of lines, such as klog's tab before a
 // value with newlines: journald before 235, and so what it forwards to syslog.
-func AfterStripped(text []byte) Follows {
+func AfterTrimmed(text []byte) Follows {
 	if follows := AfterText(text); follows != FollowsAny || !bytes.HasSuffix(text, []byte("=<")) {
 		return follows
 	}
@@ -95,5 +95,5 @@ func AfterLine(line []byte) Follows {
 	if e.named && !kubeletProgram(e.program) && !slices.Contains(k0sPrograms, e.program) {
 		return FollowsAny
 	}
-	return AfterStripped([]byte(strings.TrimPrefix(e.text, " ")))
+	return AfterTrimmed([]byte(strings.TrimPrefix(e.text, " ")))
 }

@@ -56,7 +56,7 @@ func (s *Stream) Next(l *Line, at time.Time) {
 	case l.Journal == nil:
 		follows = AfterLine(l.Text)
 	case l.Journal.StreamID == "":
-		follows = AfterStripped(l.Text)
+		follows = AfterTrimmed(l.Text)
 	}
 	switch {
 	case !usual || follows == FollowsPart:

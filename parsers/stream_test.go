@@ -26,7 +26,7 @@ func TestWhole(t *testing.T) {
 		}
 	}
 	usual := journal(func(*Journal) {})
-	stripped := journal(func(j *Journal) { j.StreamID = "" })
+	trimmed := journal(func(j *Journal) { j.StreamID = "" })
 	dropped := journal(func(j *Journal) { j.MessageID, j.Transport = DroppedID, driver })
 	file := func(*Line) {}
 	syslog := func(l *Line) { l.Syslog = true }
@@ -64,7 +64,7 @@ func TestWhole(t *testing.T) {
 		{"of k0s", []line{{0, k0sLine(info), usual}, {time.Second, k0sLine(info), usual}, {0, k0sLine(victim), usual}}, true},
 		{"of k0s, after an error that quotes a text", []line{{0, k0sLine(info), usual}, {time.Second, k0sLine(mount), usual}, {0, k0sLine(victim), usual}}, false},
 		{"of k0s, after a piece of a long line", []line{{0, k0sLine(info), usual}, {time.Second, k0sLine(strings.Repeat("x", 4096)) + " chunk=2", usual}, {0, k0sLine(victim), usual}}, false},
-		{"of a journald before 235, which strips klog's tab", []line{{0, info, stripped}, {time.Second, `I1128 17:13:49.100000    1234 prober.go:121] "Probe failed" output=<`, stripped}, {0, victim, stripped}}, false},
+		{"of a journald before 235, which removes klog's tab", []line{{0, info, trimmed}, {time.Second, `I1128 17:13:49.100000    1234 prober.go:121] "Probe failed" output=<`, trimmed}, {0, victim, trimmed}}, false},
 
 		{"of the journal", []line{{0, info, usual}, {time.Second, victim, usual}}, true},
 		{"the first entry of a stream", []line{{0, victim, usual}}, false},
