@@ -78,13 +78,12 @@ func (s *Store) refresh() error {
 	if !s.root.Same(there, ours) {
 		return s.load() // another process has compacted it
 	}
-	if ours.Size() == s.ledger.size {
-		return nil
+	if ours.Size() != s.ledger.size {
+		if err := s.readOn(); err != nil {
+			return err
+		}
 	}
-	if err := s.readOn(); err != nil {
-		return err
-	}
-	// The process that appended the events may also have written them to the journal.
+	// Another process may have written events to the journal, also if it appended none.
 	seen, err := s.readSent()
 	if err != nil {
 		return err

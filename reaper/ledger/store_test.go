@@ -234,6 +234,13 @@ func TestSent(t *testing.T) {
 	if got := kinds(other); got != nil {
 		t.Errorf("another process would send sent records again: %v", got)
 	}
+	rs = appendTo(t, s, judge.Event{Kind: judge.EventStarted})
+	testkit.Must(t, other.Refresh())
+	testkit.Must(t, s.Sent(rs[0].Seq)) // and nothing is appended after it
+	testkit.Must(t, other.Refresh())
+	if got := kinds(other); got != nil {
+		t.Errorf("another process would send again what was sent after its last look: %v", got)
+	}
 	if err := s.Sent(99); err == nil {
 		t.Error("a nonexistent record was accepted as sent")
 	}
@@ -242,14 +249,14 @@ func TestSent(t *testing.T) {
 	// Without the marker everything is unsent again; without the ledger the numbers continue.
 	writeFile(t, nil, dir, sentFile)
 	s = open(t, dir, Options{})
-	if got := kinds(s); len(got) != 3 {
+	if got := kinds(s); len(got) != 4 {
 		t.Errorf("unsent after the marker was lost: %v", got)
 	}
-	testkit.Must(t, s.Sent(6))
+	testkit.Must(t, s.Sent(7))
 	testkit.Must(t, errors.Join(s.Close(), os.Remove(filepath.Join(dir, ledgerFile))))
 	s = open(t, dir, Options{})
-	if got := appendTo(t, s, judge.Event{Kind: judge.EventStarted}); got[0].Seq != 7 || len(s.Unsent()) != 1 {
-		t.Errorf("a new ledger begins at number %d, and %d records are unsent; want 7 and 1", got[0].Seq, len(s.Unsent()))
+	if got := appendTo(t, s, judge.Event{Kind: judge.EventStarted}); got[0].Seq != 8 || len(s.Unsent()) != 1 {
+		t.Errorf("a new ledger begins at number %d, and %d records are unsent; want 8 and 1", got[0].Seq, len(s.Unsent()))
 	}
 }
 
