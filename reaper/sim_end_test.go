@@ -179,8 +179,9 @@ func (o *oracle) idles(n *node) {
 		return
 	}
 	n.idle = true
-	// What failed last is tried again in an hour, and after a boot the retention is counted by the wall clock.
-	n.run(n.now + max(n.settings.Retention, time.Hour) + n.skewed + 10*time.Minute)
+	// What failed last is tried again in an hour; an hour of silence about a pod that an operator restored may begin and end with
+	// a scan an hour late; after a boot the retention is counted by the wall clock.
+	n.run(n.now + max(n.settings.Retention, 3*time.Hour) + n.skewed + 10*time.Minute)
 	for _, name := range slices.Sorted(maps.Keys(n.quarantine)) {
 		if d := n.quarantine[name]; d.has[content.Ephemeral] > 0 && n.program.store.Entries()[name].Phase == judge.Retained && n.keeps(n.byUID[d.uid]) == "" {
 			o.fail(n, "emptyDirs of %s are still in quarantine", n.byUID[d.uid])

@@ -102,11 +102,12 @@ func (n *node) stop(d time.Duration) {
 	p.stop()
 }
 
-// guarded does what a kill may cut short.
+// guarded does what a kill may cut short. The program may start while a command of the operator is under way.
 func (n *node) guarded(do func()) {
+	was := n.program.busy
 	n.program.busy = true
 	defer func() {
-		n.program.busy = false
+		n.program.busy = was
 		if v := recover(); v != nil {
 			if _, ok := v.(killed); !ok {
 				panic(v)
