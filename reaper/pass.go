@@ -30,7 +30,9 @@ type Loop struct {
 	logs  reports
 	// refused are the moves that the disk refused since the start.
 	refused   map[parsers.PodUID]judge.Refusal
-	node      judge.Node // of the last scan: by which kubelet a line may be
+	node      judge.Node    // of the last scan: by which kubelet a line may be
+	judged    judge.Instant // when a scan was judged last
+	clockSet  judge.Instant // when one was judged last before which the wall clock had been set forward
 	last      Status
 	announced map[string]announced // what the journal has, by name of the pod or entry
 	// listening is since when a report of any pod would have been read and heeded: the silence about a restored pod counts.
@@ -64,6 +66,8 @@ const (
 	mostSlice = time.Minute
 	// recheckTime bounds the scan and the restores right after a move, also when the daemon has to stop.
 	recheckTime = 30 * time.Second
+	// clockStep is by how much more than CLOCK_BOOTTIME the wall clock must have advanced to have been set forward.
+	clockStep = 10 * time.Second
 	// stuckAfter is how long a changing call may take before it counts as one that hangs.
 	stuckAfter = 2 * time.Minute
 )
@@ -167,9 +171,14 @@ func decide(ctx context.Context, in judge.Input) judge.Decided {
 
 // input is what the snapshot is judged with.
 func (p *pass) input(s judge.Snapshot) judge.Input {
+	now := p.Clock.Now()
+	if since, ok := now.Since(p.judged); ok && now.Wall.Sub(p.judged.Wall) > since+clockStep {
+		p.clockSet = now
+	}
+	p.judged = now
 	return judge.Input{
 		Snapshot: s, Entries: p.Ledger.Entries(), Holds: p.holds, Logs: p.logs.last, Restored: p.Ledger.Restored(),
-		Refused: p.refused, Settings: p.Settings, Permit: p.permit(), Now: p.Clock.Now(),
+		Refused: p.refused, Settings: p.Settings, Permit: p.permit(), ClockSet: p.clockSet, Now: now,
 	}
 }
 

@@ -25,6 +25,7 @@ type Case struct {
 	// Hold is what the scans before have seen.
 	Hold     Hold
 	Settings Settings
+	ClockSet Instant // as Input has it
 	Now      Instant
 }
 
@@ -137,15 +138,17 @@ func (c *Case) directory() Fact {
 
 // young returns the age of the pod's youngest volume, and how long the kubelet may still be at work on it: until it is as old as
 // the longest operation, or has had this time for so long, which may be that of a clock that was ahead. A clock that was set
-// forward since a scan has seen the volume first makes it no older.
+// forward makes no volume older.
 func (c *Case) young() (age, left time.Duration) {
 	age = c.Now.Wall.Sub(c.Pod.Skeleton.Youngest)
+	if set, ok := c.Now.Since(c.ClockSet); ok {
+		age = min(age, set)
+	}
 	h := c.Hold
 	since, ok := c.Now.Since(h.Seen)
 	if !ok || h.ID != c.Pod.ID || !h.Youngest.Equal(c.Pod.Skeleton.Youngest) {
 		return age, operation - age
 	}
-	age = min(age, h.Seen.Wall.Sub(h.Youngest)+since)
 	return age, operation - max(age, since)
 }
 

@@ -20,6 +20,9 @@ type Input struct {
 	Refused  map[parsers.PodUID]Refusal
 	Settings Settings
 	Permit   Permit
+	// ClockSet is when a scan was judged last before which the wall clock had been set forward: what was written until then may
+	// be younger than its time. It is zero if that was not seen.
+	ClockSet Instant
 	Now      Instant
 }
 
@@ -142,7 +145,7 @@ func sorted(entries map[string]Entry) func(yield func(string, Entry) bool) {
 
 // Case returns what the pod is judged by.
 func (in *Input) Case(p Pod) Case {
-	c := Case{Pod: p, Node: in.Snapshot.Node, Log: in.Logs[p.UID], Hold: in.Holds[p.UID], Settings: in.Settings, Now: in.Now}
+	c := Case{Pod: p, Node: in.Snapshot.Node, Log: in.Logs[p.UID], Hold: in.Holds[p.UID], Settings: in.Settings, ClockSet: in.ClockSet, Now: in.Now}
 	if r, ok := in.Restored[p.UID]; ok {
 		c.Restored = &r
 	}

@@ -14,12 +14,12 @@ var judgeFaults = []fault{
 	{
 		kind: model, slip: "a wall clock set back makes a volume young for ever",
 		file: "reaper/judge/dead.go", in: "Case.young",
-		old: "operation - max(age, since)", new: "operation - age",
+		old: "operation - max(age, since)", new: "operation - max(age, min(age, since))",
 	},
 	{
 		kind: model, slip: "a wall clock set forward makes a volume old",
 		file: "reaper/judge/dead.go", in: "Case.young",
-		old: "age = min(age, h.Seen.Wall.Sub(h.Youngest)+since)", new: "",
+		old: "age = min(age, set)", new: "_ = set",
 	},
 	{
 		kind: slip, slip: "a report counts for five minutes",

@@ -142,6 +142,13 @@ var reaperFaults = []fault{
 		tests: []string{"reaper TestLimit"},
 	},
 	{
+		kind: model, slip: "no scan notices that the wall clock was set forward",
+		file: "reaper/pass.go", in: "pass.input",
+		old:   "p.clockSet = now",
+		new:   "p.judged = now",
+		tests: []string{"reaper TestKeptStories"},
+	},
+	{
 		kind: partial, slip: "the scan after a move replaces that of the pass",
 		file: "reaper/move.go", in: "pass.recheckMoved",
 		old:   "p.snapshot = p.snapshot.With(fresh)",
