@@ -66,8 +66,11 @@ type Entry struct {
 	Kind uint8 // DT_DIR and so on; DT_UNKNOWN if the file system does not report it
 }
 
+// listSize is some 1,600 names.
+const listSize = 64 << 10
+
 // listBuffers are the buffers of List. A scan of a node lists some ten directories of each pod.
-var listBuffers = sync.Pool{New: func() any { return new([firstBuffer]byte) }}
+var listBuffers = sync.Pool{New: func() any { return new([listSize]byte) }}
 
 // List returns up to limit entries from the beginning, and with them ErrTooMany if there are more.
 func (d *Dir) List(limit int) ([]Entry, error) {
@@ -88,7 +91,7 @@ func (d *Dir) Each(each func(Entry) error) error {
 		return err
 	}
 	var list []entry
-	buffer := listBuffers.Get().(*[firstBuffer]byte) //nolint:forcetypeassert // New returns no other
+	buffer := listBuffers.Get().(*[listSize]byte) //nolint:forcetypeassert // New returns no other
 	defer listBuffers.Put(buffer)
 	buf := buffer[:]
 	for {

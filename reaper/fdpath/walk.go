@@ -72,19 +72,16 @@ func (l *Level) Also(name string) bool {
 
 // Walker walks trees. It keeps the memory of one walk for the next, and is used by one goroutine.
 type Walker struct {
-	buf, wide []byte
-	owner     *Level // the directory that has the wide buffer
-	list      []entry
+	buf  []byte
+	list []entry
 }
 
 const (
-	firstBuffer = 64 << 10
-	// A directory whose first piece has wideFrom entries gets the wide buffer for the rest. The names of one piece are
-	// sorted by inode together, since ext4 lists them in the order of their hashed names: with 1 MiB, a million files needed
-	// 33 rounds over the inode table, and the journal wrote each of its blocks 33 times (removed in 1.57 times the time of
-	// rm; with 16 MiB in 0.90). One directory has the buffer at a time: each level keeps the names of its subdirectories.
-	wideBuffer = 16 << 20
-	wideFrom   = 1000
+	// One piece of a directory is some 100,000 names. From sortFrom on they are sorted by inode, since ext4 lists them in the
+	// order of their hashed names: unsorted, or in small pieces, each block of the inode table is written many times. rm(1)
+	// sorts as many together. Of a small directory the kernel fills, and so takes memory for, the beginning only.
+	pieceSize = 4 << 20
+	sortFrom  = 1000
 )
 
 // Walk walks the tree of root, which must be open for listing, from its first entry.
@@ -102,11 +99,6 @@ func (w *Walker) Walk(root *Level, v Visitor) error {
 }
 
 func (w *Walker) walk(l *Level, v Visitor) error {
-	defer func() {
-		if w.owner == l {
-			w.owner = nil
-		}
-	}()
 	for {
 		if err := l.Rewind(); err != nil {
 			return v.Failed(l, "", "lseek", err)
@@ -124,7 +116,7 @@ func (w *Walker) walk(l *Level, v Visitor) error {
 // free for these.
 func (w *Walker) read(l *Level, v Visitor) error {
 	for {
-		buf, more, err := w.piece(l)
+		more, err := w.piece(l)
 		switch {
 		case errors.Is(err, unix.ENOENT): // the directory itself was removed
 			return nil
@@ -132,7 +124,7 @@ func (w *Walker) read(l *Level, v Visitor) error {
 			return v.Failed(l, "", "getdents64", err)
 		}
 		for _, e := range w.list {
-			name := e.name(buf)
+			name := e.name(w.buf)
 			if e.kind == unix.DT_DIR {
 				l.pending = append(l.pending, name)
 			} else if err := w.file(l, name, v, false); err != nil {
@@ -151,25 +143,16 @@ func (w *Walker) read(l *Level, v Visitor) error {
 	}
 }
 
-// piece reads the next entries of the directory into w.list, and returns their buffer.
-func (w *Walker) piece(l *Level) (buf []byte, more bool, err error) {
+// piece reads the next entries of the directory into w.list.
+func (w *Walker) piece(l *Level) (more bool, err error) {
 	if w.buf == nil {
-		w.buf = make([]byte, firstBuffer)
+		w.buf = make([]byte, pieceSize)
 	}
-	if buf = w.buf; w.owner == l {
-		buf = w.wide
-	}
-	w.list, more, err = getdents(l.FD(), buf, w.list[:0])
-	if len(w.list) >= wideFrom {
+	w.list, more, err = getdents(l.FD(), w.buf, w.list[:0])
+	if len(w.list) >= sortFrom {
 		slices.SortFunc(w.list, func(a, b entry) int { return cmp.Compare(a.ino, b.ino) })
-		if w.owner == nil {
-			w.owner = l
-			if w.wide == nil {
-				w.wide = make([]byte, wideBuffer)
-			}
-		}
 	}
-	return buf, more, err
+	return more, err
 }
 
 // file visits a name that is no directory by its listing. opened is true if it was one, and was none when it was opened.

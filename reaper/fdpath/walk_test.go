@@ -57,7 +57,12 @@ func (r *recorder) Failed(l *Level, name, _ string, err error) error {
 
 func walk(t *testing.T, dir string, r *recorder) []string {
 	t.Helper()
-	testkit.Must(t, new(Walker).Walk(&Level{Dir: dirAt(t, false, dir)}, r))
+	return walkBy(t, new(Walker), dir, r)
+}
+
+func walkBy(t *testing.T, w *Walker, dir string, r *recorder) []string {
+	t.Helper()
+	testkit.Must(t, w.Walk(&Level{Dir: dirAt(t, false, dir)}, r))
 	return r.seen
 }
 
@@ -151,12 +156,17 @@ func TestWalkDepth(t *testing.T) {
 	}
 }
 
-// TestWalkWide checks that each name of a large directory is visited once, with and without the wide buffer, and what Also
-// adds.
+// TestWalkWide checks that each name of a large directory is visited once, and what Also adds.
 func TestWalkWide(t *testing.T) {
+	t.Run("in one piece", func(t *testing.T) { walkWide(t, new(Walker)) })
+	t.Run("in several", func(t *testing.T) { walkWide(t, &Walker{buf: make([]byte, 48*sortFrom)}) })
+}
+
+func walkWide(t *testing.T, w *Walker) {
+	t.Helper()
 	dir := t.TempDir()
 	testkit.Must(t, os.Mkdir(dir+"/above", 0o755))
-	const n = 3 * wideFrom
+	const n = 3 * sortFrom
 	for i := range n {
 		testkit.Must(t, os.WriteFile(fmt.Sprintf("%s/%d", dir, i), nil, 0o600))
 		testkit.Must(t, os.WriteFile(fmt.Sprintf("%s/above/%d", dir, i), nil, 0o600))
@@ -171,7 +181,7 @@ func TestWalkWide(t *testing.T) {
 		}
 		return true
 	}}
-	seen := walk(t, dir, r)
+	seen := walkBy(t, w, dir, r)
 	for _, want := range []string{"enter above/moved", "enter later", "enter later/in", "leave later"} {
 		if !slices.Contains(seen, want) {
 			t.Errorf("%q is missing", want)
