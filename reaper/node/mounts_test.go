@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/moby/sys/mountinfo"
 	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
@@ -228,6 +230,7 @@ func printSees(text string) {
 func TestStaged(t *testing.T) {
 	testkit.NeedProcesses(t)
 	testkit.NeedRoot(t)
+	unstage(t)
 	for name, c := range map[string]struct {
 		data   string // vol_data.json
 		other  string // of another pod directory
@@ -286,6 +289,19 @@ func TestStaged(t *testing.T) {
 			p, _ := s.Pod(uid)
 			wantFact(t, p.Facts[judge.Staged], c.truth, false, c.detail)
 		})
+	}
+}
+
+// unstage takes the volumes that a kubelet of this machine has staged from the mount namespace of these tests, which is a copy
+// of the machine's.
+func unstage(t *testing.T) {
+	t.Helper()
+	mounts, err := mountinfo.GetMounts(func(m *mountinfo.Info) (skip, stop bool) {
+		return !strings.Contains(m.Mountpoint, "/"+csiDir+"/"), false
+	})
+	must(t, err)
+	for _, m := range slices.Backward(mounts) {
+		must(t, unix.Unmount(m.Mountpoint, unix.MNT_DETACH))
 	}
 }
 
