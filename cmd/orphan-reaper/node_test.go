@@ -118,18 +118,22 @@ func TestLife(t *testing.T) {
 		t.Errorf("purge of a pod that may be alive: exit %d\n%s", code, stderr)
 	}
 
-	must(t, os.Mkdir(s.pods()+"/"+dead, 0o755)) // as a kubelet makes it again
+	// As a kubelet makes it again. It would remove empty directories.
+	again, data := s.Dir+"/again", s.pods()+"/"+dead+"/volumes/kubernetes.io~"
+	must(t, os.MkdirAll(again+"/volumes/kubernetes.io~empty-dir/new", 0o755))
+	must(t, os.WriteFile(again+"/volumes/kubernetes.io~empty-dir/new/file", nil, 0o600))
+	must(t, os.Rename(again, s.pods()+"/"+dead))
 	if _, stderr, code := s.run("quarantine restore 2222"); code != codeFailed || !strings.Contains(stderr, "--replace") {
 		t.Errorf("restore of a pod that has another directory: exit %d\n%s", code, stderr)
 	}
-	if stdout, stderr, code := s.run("quarantine restore --replace 2222"); code != 0 || !exists(s.pods()+"/"+dead+"/volumes") {
+	if stdout, stderr, code := s.run("quarantine restore --replace 2222"); code != 0 || !exists(data+"csi") {
 		t.Fatalf("restore: exit %d\n%s%s", code, stdout, stderr)
 	}
 	st, _ = s.status("sweep --no-wait --hold=1s")
 	if p, _ := st.Pod(dead); p.Decision != judge.Keep || !slices.ContainsFunc(p.Reasons, func(r judge.Reason) bool { return r.Reason == judge.WasRestored }) {
 		t.Errorf("after the restore: %+v", p.Verdict)
 	}
-	if _, stderr, code := s.run("quarantine purge --yes " + dead); code != 0 || !exists(s.pods()+"/"+dead+"/volumes") {
+	if _, stderr, code := s.run("quarantine purge --yes " + dead); code != 0 || !exists(data+"csi") {
 		t.Errorf("purge of the directory that was replaced: exit %d\n%s", code, stderr)
 	}
 	st, code = s.status("sweep 22222222 --hold=1s --confirm=1s")
