@@ -79,7 +79,7 @@ type Walker struct {
 const (
 	// One piece of a directory is some 100,000 names. From sortFrom on they are sorted by inode, since ext4 lists them in the
 	// order of their hashed names: unsorted, or in small pieces, each block of the inode table is written many times. rm(1)
-	// sorts as many together. Of a small directory the kernel fills, and so takes memory for, the beginning only.
+	// sorts as many together.
 	pieceSize = 4 << 20
 	sortFrom  = 1000
 )
@@ -148,7 +148,13 @@ func (w *Walker) piece(l *Level) (more bool, err error) {
 	if w.buf == nil {
 		w.buf = make([]byte, pieceSize)
 	}
-	w.list, more, err = getdents(l.FD(), w.buf, w.list[:0])
+	buf := w.buf
+	for up := l.Up; up != nil; up = up.Up {
+		if len(up.pending) >= sortFrom { // only one level keeps the names of a large piece
+			buf = buf[:min(len(buf), listSize)]
+		}
+	}
+	w.list, more, err = getdents(l.FD(), buf, w.list[:0])
 	if len(w.list) >= sortFrom {
 		slices.SortFunc(w.list, func(a, b entry) int { return cmp.Compare(a.ino, b.ino) })
 	}

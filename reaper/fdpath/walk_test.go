@@ -197,3 +197,24 @@ func walkWide(t *testing.T, w *Walker) {
 		t.Error("there is no bound")
 	}
 }
+
+// TestWalkDeepAndWide shows whose memory is bounded: levels of many directories each would keep some 100,000 names each.
+func TestWalkDeepAndWide(t *testing.T) {
+	dir := t.TempDir()
+	for _, at := range []string{dir, dir + "/in"} {
+		testkit.Must(t, os.Mkdir(at+"/in", 0o755))
+		for i := range 2 * sortFrom {
+			testkit.Must(t, os.Mkdir(fmt.Sprintf("%s/%0200d", at, i), 0o755))
+		}
+	}
+	kept := map[int]int{} // by depth
+	walk(t, dir, &recorder{enter: func(l *Level) bool {
+		if l.Up != nil {
+			kept[l.Depth-1] = max(kept[l.Depth-1], len(l.Up.pending))
+		}
+		return l.Depth == 0 || l.Name == "in"
+	}})
+	if kept[0] != 2*sortFrom+1 || kept[1] >= sortFrom || kept[1] == 0 {
+		t.Errorf("the levels keep %v names", kept)
+	}
+}

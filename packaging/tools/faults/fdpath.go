@@ -32,6 +32,12 @@ var fdpathFaults = []fault{
 		new: "child.ID == l.ID",
 	},
 	{
+		kind: slip, slip: "each level of a walk keeps the names of a large piece",
+		file: "reaper/fdpath/walk.go", in: "Walker.piece",
+		old: "len(up.pending) >= sortFrom",
+		new: "len(up.pending) < 0",
+	},
+	{
 		kind: guard, slip: "a file that is a mount point is visited",
 		file: "reaper/fdpath/walk.go", in: "Walker.file",
 		old:   "case st.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0:",
