@@ -85,8 +85,8 @@ func (s *Store) refresh() error {
 	}
 	// Another process may have written events to the journal, also if it appended none.
 	seen, err := s.readSent()
-	if err != nil {
-		return err
+	if err != nil { // events may be sent twice, but a living pod is restored
+		s.log.Warn("cannot find out which events another process has sent", errAttr(err))
 	}
 	s.ledger.sent = max(s.ledger.sent, seen)
 	return nil

@@ -244,10 +244,14 @@ func TestSent(t *testing.T) {
 	if err := s.Sent(99); err == nil {
 		t.Error("a nonexistent record was accepted as sent")
 	}
+	writeFile(t, nil, dir, sentFile) // a living pod is restored none the less
+	testkit.Must(t, other.Refresh())
+	if got := kinds(other); got != nil {
+		t.Errorf("a marker that became damaged made events unsent: %v", got)
+	}
 	testkit.Must(t, errors.Join(s.Close(), other.Close()))
 
-	// Without the marker everything is unsent again; without the ledger the numbers continue.
-	writeFile(t, nil, dir, sentFile)
+	// With the damaged marker everything is unsent again; without the ledger the numbers continue.
 	s = open(t, dir, Options{})
 	if got := kinds(s); len(got) != 4 {
 		t.Errorf("unsent after the marker was lost: %v", got)

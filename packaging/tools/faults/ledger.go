@@ -2,6 +2,12 @@ package main
 
 var ledgerFaults = []fault{
 	{
+		kind: slip, slip: "a marker of sent events that becomes damaged stops the ledger, and so a restore",
+		file: "reaper/ledger/replay.go", in: "Store.refresh",
+		old: "s.log.Warn(\"cannot find out which events another process has sent\", errAttr(err))",
+		new: "return err",
+	},
+	{
 		kind: durability, slip: "an append does not wait for the disk",
 		file: "reaper/ledger/append.go", in: "Store.write",
 		old:   "err = f.Datasync()",
