@@ -102,7 +102,7 @@ func parse(name string, data []byte) (*yaml.Node, error) {
 			return nil, fmt.Errorf("%s:%d: a character that is not text", name, number)
 		}
 	}
-	var doc yaml.Node
+	var doc, more yaml.Node
 	loader, err := yaml.NewLoader(strings.NewReader(string(data)))
 	if err == nil {
 		err = loader.Load(&doc)
@@ -110,16 +110,17 @@ func parse(name string, data []byte) (*yaml.Node, error) {
 	if errors.Is(err, io.EOF) {
 		return nil, nil // no document
 	}
+	if err == nil {
+		if err = loader.Load(&more); err == nil {
+			return nil, fmt.Errorf("%s:%d: a second document: write all keys in one", name, more.Line)
+		}
+	}
 	if wrong, ok := errors.AsType[*yaml.LoadError](err); ok {
 		// The end is a line of its own, and a bad first character has line 0.
 		return nil, fmt.Errorf("%s:%d: %s", name, max(1, min(wrong.Mark.Line, number)), wrong.Message)
 	}
-	if err != nil {
+	if !errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	var more yaml.Node
-	if err := loader.Load(&more); !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("%s:%d: a second document: write all keys in one", name, more.Line)
 	}
 	root := doc.Content[0]
 	if root.Tag == "!!null" {
