@@ -31,7 +31,7 @@ type Loop struct {
 	// refused are the moves that the disk refused since the start.
 	refused   map[parsers.PodUID]judge.Refusal
 	node      judge.Node    // of the last scan: by which kubelet a line may be
-	judged    judge.Instant // when a scan was judged last
+	clock     judge.Instant // when a scan was judged, the one at which the wall clock was least ahead since it was set
 	clockSet  judge.Instant // when one was judged last before which the wall clock had been set forward
 	last      Status
 	announced map[string]announced // what the journal has, by name of the pod or entry
@@ -172,10 +172,13 @@ func decide(ctx context.Context, in judge.Input) judge.Decided {
 // input is what the snapshot is judged with.
 func (p *pass) input(s judge.Snapshot) judge.Input {
 	now := p.Clock.Now()
-	if since, ok := now.Since(p.judged); ok && now.Wall.Sub(p.judged.Wall) > since+clockStep {
-		p.clockSet = now
+	since, ok := now.Since(p.clock)
+	switch ahead := now.Wall.Sub(p.clock.Wall) - since; {
+	case ok && ahead > clockStep:
+		p.clock, p.clockSet = now, now
+	case !ok || ahead < 0:
+		p.clock = now
 	}
-	p.judged = now
 	return judge.Input{
 		Snapshot: s, Entries: p.Ledger.Entries(), Holds: p.holds, Logs: p.logs.last, Restored: p.Ledger.Restored(),
 		Refused: p.refused, Settings: p.Settings, Permit: p.permit(), ClockSet: p.clockSet, Now: now,

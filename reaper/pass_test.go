@@ -543,3 +543,19 @@ func TestRestoreNeedsLedger(t *testing.T) {
 		t.Errorf("not restored: %s", w.has())
 	}
 }
+
+// TestClock: a wall clock that is set forward in small steps is noticed as if by one.
+func TestClock(t *testing.T) {
+	w := newWorld(one)
+	p := &pass{Loop: w.daemon().Loop}
+	for _, test := range []struct {
+		ahead time.Duration // since the scan before
+		set   bool
+	}{{0, false}, {9 * time.Second, false}, {9 * time.Second, true}, {-time.Hour, false}, {9 * time.Second, false}, {2 * time.Second, true}} {
+		w.now = w.now.Add(time.Minute)
+		w.now.Wall = w.now.Wall.Add(test.ahead)
+		if in := p.input(judge.Snapshot{}); (in.ClockSet == w.now) != test.set {
+			t.Errorf("%+v: the clock was set at %+v, and it is %+v", test, in.ClockSet, w.now)
+		}
+	}
+}

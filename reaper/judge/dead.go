@@ -129,7 +129,7 @@ func (c *Case) directory() Fact {
 	if age, left := c.young(); left > 0 {
 		return Fact{
 			Truth: Unknown, Busy: true, Source: f.Source,
-			Detail: fmt.Sprintf("a volume directory or vol_data.json was written %s ago, and one operation of the kubelet may take %s",
+			Detail: fmt.Sprintf("a volume directory or vol_data.json was written %s ago, or the clock was set then, and one operation of the kubelet may take %s",
 				age.Round(time.Second), operation),
 		}
 	}
@@ -141,7 +141,7 @@ func (c *Case) directory() Fact {
 // forward makes no volume older.
 func (c *Case) young() (age, left time.Duration) {
 	age = c.Now.Wall.Sub(c.Pod.Skeleton.Youngest)
-	if set, ok := c.Now.Since(c.ClockSet); ok {
+	if set, ok := c.Now.Since(c.ClockSet); ok && !c.Pod.Skeleton.Youngest.IsZero() {
 		age = min(age, set)
 	}
 	h := c.Hold

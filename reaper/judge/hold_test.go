@@ -79,6 +79,10 @@ func TestYoung(t *testing.T) {
 	if v, _ := Dead(c); v.Decision != Wait {
 		t.Errorf("the clock was set forward: %+v", v)
 	}
+	c.Pod.Skeleton.Youngest = time.Time{}
+	if _, left := c.young(); left > 0 {
+		t.Errorf("a pod without a volume waits %s for the clock", left)
+	}
 	c.Hold = Hold{}
 	if h := c.Hold.Next(c, c.facts()); h.Since != c.Now {
 		t.Errorf("the hold does not run beside the three minutes: %+v", h)

@@ -144,9 +144,16 @@ var reaperFaults = []fault{
 	{
 		kind: model, slip: "no scan notices that the wall clock was set forward",
 		file: "reaper/pass.go", in: "pass.input",
-		old:   "p.clockSet = now",
-		new:   "p.judged = now",
+		old:   "p.clock, p.clockSet = now, now",
+		new:   "p.clock = now",
 		tests: []string{"reaper TestKeptStories"},
+	},
+	{
+		kind: model, slip: "the wall clock is set forward in steps that are too small to be noticed",
+		file: "reaper/pass.go", in: "pass.input",
+		old:   "case !ok || ahead < 0:",
+		new:   "default:",
+		tests: []string{"reaper TestClock"},
 	},
 	{
 		kind: partial, slip: "the scan after a move replaces that of the pass",
