@@ -26,7 +26,7 @@ func judgeEntry(in Input, name string, e Entry) JudgedEntry {
 	j.Static = j.Static || p.Static // at the move its sandbox may have been gone
 	reasons, unknown := Alive(*p)
 	switch {
-	case e.Phase == Moving: // it is not known yet where the directory is
+	case e.Phase == Moving || e.Phase == Restoring: // it is not known yet where the directory is
 		j.keep(Wait, Confirming, "an earlier step is not finished")
 	case e.Phase == InConflict:
 		j.ask(InUse, "the pod is alive and has another directory")
@@ -72,7 +72,7 @@ func (e *Entry) retryIn(now Instant) time.Duration {
 // alive plans the way back of an entry whose pod is alive.
 func (j *JudgedEntry) alive(in Input, p *Pod, reasons []Reason) {
 	j.Decision, j.Reasons = IsAlive, reasons
-	if j.Phase != Quarantined && j.Phase != Restoring || j.Partly {
+	if j.Phase != Quarantined || j.Partly {
 		// Some of it is removed already: an old kubelet that found such a directory would delete through its binds. The
 		// pod has what it has made since, and the rest waits for an operator.
 		if j.ask(InUse, "a part of what was quarantined is removed already, so it is not restored"); j.open() {

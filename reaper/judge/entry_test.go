@@ -116,9 +116,7 @@ func TestEntry(t *testing.T) {
 		{"it failed a minute ago, and was then begun again and killed", func(_ *Input, _ *Pod, e *Entry) {
 			e.Err, e.FailedAt, e.Phase, e.Remove = "read-only", now.Add(-time.Minute), Cleaning, content.Payloads
 		}, Clean, content.Payloads, false},
-		{"an operator's restore was killed a minute after one that failed", func(_ *Input, p *Pod, e *Entry) {
-			e.Err, e.FailedAt, e.Phase, p.Facts[Cgroup] = "read-only", now.Add(-time.Minute), Restoring, yes
-		}, Restore, content.None, false},
+		{"a restore was killed, and it is not known where the directory is", func(_ *Input, p *Pod, e *Entry) { e.Phase, p.Facts[Cgroup] = Restoring, yes }, "", 0, false},
 		{"it is not known whether a kubelet runs", func(in *Input, _ *Pod, _ *Entry) { in.Snapshot.Node.KubeletKnown.Truth = Unknown }, "", 0, false},
 		{"the gate is shut", func(in *Input, _ *Pod, _ *Entry) { in.Permit = Permit{restore: true} }, "", 0, false},
 		{"not scanned", func(in *Input, _ *Pod, _ *Entry) { in.Snapshot.Pods = nil }, "", 0, false},
@@ -157,9 +155,6 @@ func TestEntry(t *testing.T) {
 		{"inodes run out", retained(func(in *Input, _ *Pod, e *Entry) {
 			e.ConfirmedAt, in.Snapshot.Node.FreeInodes = now.Add(-10*time.Minute), 0.05
 		}), Clean, content.Aged, false},
-		{"a restore that was killed: the breaker was opened with its intent", func(_ *Input, p *Pod, e *Entry) {
-			e.Phase, p.Facts[Cgroup] = Restoring, yes
-		}, Restore, content.None, false},
 		{"data is left", retained(func(_ *Input, _ *Pod, e *Entry) { e.Left[0].Class = content.Data }), "", 0, false},
 		{"alive after it was cleaned", retained(fact(Running, yes)), "", 0, false},
 		{"mounted in retention", retained(fact(Mounted, Fact{Truth: Yes})), "", 0, false},

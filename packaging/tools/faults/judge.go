@@ -2,6 +2,12 @@ package main
 
 var judgeFaults = []fault{
 	{
+		kind: guard, slip: "a restore of which it is not known whether it was done is judged",
+		file: "reaper/judge/entry.go", in: "judgeEntry",
+		old: "case e.Phase == Moving || e.Phase == Restoring:",
+		new: "case e.Phase == Moving:",
+	},
+	{
 		kind: refused, slip: "Dead takes a fact that could not be read for a good one",
 		file: "reaper/judge/dead.go", in: "Case.judge",
 		old: "case f.Truth == r.passes ||", new: "case f.Truth == r.passes || f.Truth == Unknown ||",
