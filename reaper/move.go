@@ -42,7 +42,9 @@ func (p *pass) moveBatch(ctx context.Context, batch []judge.Move) bool {
 	if len(still) == 0 || !permit.MayRemove() {
 		return p.write(results(refuse(still, "the gate was shut"), p.node, p.Clock.Now())...) && permit.MayRemove()
 	}
-	outcomes := p.Disk.Execute(ctx, permit, still)
+	bounded, cancel := context.WithTimeout(ctx, recheckAge)
+	outcomes := p.Disk.Execute(bounded, permit, still)
+	cancel()
 	p.noteRefused(outcomes)
 	for _, o := range outcomes {
 		p.now = p.now || o.Result == judge.Failed // it may have been moved: the next pass finds that, and judges the pod

@@ -60,6 +60,9 @@ type Options struct {
 const (
 	// mostMoves is the most pods of one batch: between the fresh scan and the last rename no more than these are moved.
 	mostMoves = 32
+	// recheckAge is the time after the fresh scan in which a rename may begin. One that the disk holds up must not leave the
+	// others to an answer of minutes ago: a static pod may return under its UID.
+	recheckAge = 5 * time.Second
 	// cleanSlice is how long cleaning may take before it gives way.
 	cleanSlice = time.Second
 	// mostSlice bounds the slice of a clean that has to read more than it can in a second before it removes anything.

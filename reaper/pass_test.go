@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
@@ -558,4 +559,26 @@ func TestClock(t *testing.T) {
 			t.Errorf("%+v: the clock was set at %+v, and it is %+v", test, in.ClockSet, w.now)
 		}
 	}
+}
+
+// TestHeldUp has a disk hold up two renames: what was read before them is too old then.
+func TestHeldUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(one, two)
+		d := w.daemon()
+		tries := 0
+		w.before = func(call string) {
+			if !strings.HasPrefix(call, string(judge.Quarantine)+" ") {
+				return
+			}
+			if tries++; tries == 1 {
+				time.Sleep(recheckAge + time.Second)
+			}
+		}
+		w.verbose = true
+		w.run(t.Context(), t, d, 10*time.Minute)
+		if tries != 4 || len(w.pods) > 0 { // none of the first two is carried out
+			t.Errorf("%d renames were tried, left: %v", tries, w.pods)
+		}
+	})
 }

@@ -86,6 +86,9 @@ func (k disk) quarantineOne(m judge.Move) judge.Outcome {
 		return refused(m, "another directory has its name now")
 	}
 	k.oracle.moves(k.node, d, m)
+	if p := k.byUID[m.UID]; p.publishing == d.id.Ino {
+		p.publishing = 0 // no scan could show it any more: it goes on in quarantine
+	}
 	delete(k.dirs, m.UID)
 	k.quarantine[m.Entry], d.entry, d.moved, d.movedIn = d, m.Entry, k.now, k.boots
 	k.reach(stepMoved, m.UID)
