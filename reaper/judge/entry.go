@@ -30,8 +30,8 @@ func judgeEntry(in Input, name string, e Entry) JudgedEntry {
 		j.keep(Wait, Confirming, "an earlier step is not finished")
 	case e.Phase == InConflict:
 		j.ask(InUse, "the pod is alive and has another directory")
-	// A restore that failed has no Failures, and is tried again after its time. A clean that failed or is not finished must not
-	// delay a restore.
+	// A restore that failed has no Failures, and is tried again after its time. A clean that failed must not delay it, and one
+	// that is not finished must not go on.
 	case len(reasons) > 0 && (e.Failures > 0 || e.open() || e.retryIn(in.Now) == 0):
 		j.alive(in, p, reasons)
 	case e.retryIn(in.Now) > 0 && !e.open():

@@ -162,6 +162,9 @@ func TestEntry(t *testing.T) {
 		{"a clean that was killed, of a pod that is alive", func(_ *Input, p *Pod, e *Entry) {
 			e.Phase, e.Remove, p.Facts[Cgroup] = Cleaning, content.Payloads, yes
 		}, Leave, 0, false},
+		{"an operator's purge was killed a minute after a restore that failed, and the pod is alive", func(_ *Input, p *Pod, e *Entry) {
+			e.Err, e.FailedAt, e.Phase, e.Remove, p.Facts[Cgroup] = "read-only", now.Add(-time.Minute), Purging, content.All, yes
+		}, Leave, content.None, false},
 		{"an operator's purge that was killed", func(_ *Input, _ *Pod, e *Entry) { e.Phase, e.Remove = Purging, content.All }, Purge, content.All, false},
 		{"a move that was stopped, and the directory is in the pods directory", func(_ *Input, p *Pod, e *Entry) { e.Phase, p.Present = Moving, Yes }, "", 0, false},
 		{"a conflict", func(_ *Input, _ *Pod, e *Entry) { e.Phase = InConflict }, "", 0, false},

@@ -273,7 +273,7 @@ var judgeFaults = []fault{
 		new: "n.KubeletKnown.Truth == No",
 	},
 	{
-		kind: operator, slip: "an operator's restore that was killed waits for the time of one that failed",
+		kind: operator, slip: "a purge that was killed after a restore that failed goes on, though the pod is alive",
 		file: "reaper/judge/entry.go", in: "judgeEntry",
 		old: "e.Failures > 0 || e.open() || ",
 		new: "e.Failures > 0 || ",
