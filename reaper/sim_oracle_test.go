@@ -194,7 +194,7 @@ func (o *oracle) moves(n *node, d *dir, m judge.Move) {
 		o.fail(n, "%s was moved without a kubelet", p)
 	case last.at == 0 || r.ended-last.at > 30*time.Second && n.now-o.clock > 5*time.Minute:
 		o.fail(n, "%s was moved, though the kubelet has not reported it for %s", p, r.ended-last.at)
-	case 1000+last.run != r.node.Kubelet.PID:
+	case last.at <= r.ended && 1000+last.run != r.node.Kubelet.PID: // else it came while the rename hung
 		o.fail(n, "%s was moved by the report of an earlier kubelet", p)
 	case o.volumes[p.uid].run == last.run && o.volumes[p.uid].at > last.at && n.now-o.volumes[p.uid].at < 25*time.Second && n.logIsWell():
 		o.fail(n, "%s was moved, though the kubelet has volumes of it", p)
