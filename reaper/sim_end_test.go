@@ -160,7 +160,7 @@ func (o *oracle) ends(n *node) {
 		}
 	}
 	for name, e := range entries {
-		// Of a command that could not write its result, which it has said, the next pass finds it: in an hour.
+		// A command that could not write its result has printed that. The next pass finds what it did: in an hour.
 		if n.quarantine[name] == nil && !n.settings.Observe && e.Phase != judge.Restoring && e.Phase != judge.Purging {
 			o.fail(n, "the ledger has %s as %s, and it is not in quarantine", name, e.Phase)
 		}

@@ -116,7 +116,9 @@ func TestEntry(t *testing.T) {
 		{"it failed a minute ago, and was then begun again and killed", func(_ *Input, _ *Pod, e *Entry) {
 			e.Err, e.FailedAt, e.Phase, e.Remove = "read-only", now.Add(-time.Minute), Cleaning, content.Payloads
 		}, Clean, content.Payloads, false},
-		{"a restore was killed, and it is not known where the directory is", func(_ *Input, p *Pod, e *Entry) { e.Phase, p.Facts[Cgroup] = Restoring, yes }, "", 0, false},
+		{"a restore was killed, and it is not known where the directory is", func(_ *Input, p *Pod, e *Entry) {
+			e.Phase, p.Facts[Cgroup] = Restoring, yes
+		}, "", 0, false},
 		{"it is not known whether a kubelet runs", func(in *Input, _ *Pod, _ *Entry) { in.Snapshot.Node.KubeletKnown.Truth = Unknown }, "", 0, false},
 		{"the gate is shut", func(in *Input, _ *Pod, _ *Entry) { in.Permit = Permit{restore: true} }, "", 0, false},
 		{"not scanned", func(in *Input, _ *Pod, _ *Entry) { in.Snapshot.Pods = nil }, "", 0, false},

@@ -263,7 +263,10 @@ func TestOwner(t *testing.T) {
 
 // FuzzFile: no text crashes the reader, and each line of an error begins with the file and a line of it.
 func FuzzFile(f *testing.F) {
-	for _, text := range []string{"hold: 5m", "a: &a [*a]", "{", "? x", "hold: !!binary aGk=", "log_files: [[]]", "\xef\xbb\xbfhold: 5m", "hold: *x", "%YAML 9", "\r0", "\uffff", "0\r---\r-\r--"} {
+	for _, text := range []string{
+		"hold: 5m", "a: &a [*a]", "{", "? x", "hold: !!binary aGk=", "log_files: [[]]", "\xef\xbb\xbfhold: 5m", "hold: *x",
+		"%YAML 9", "\r0", "\uffff", "0\r---\r-\r--",
+	} {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
